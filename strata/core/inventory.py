@@ -1,0 +1,60 @@
+"""What the planner knows of a model: sizes, never contents. Made by `strata.model.inventory` from a GGUF file."""
+
+from dataclasses import dataclass
+
+from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
+
+
+@dataclass(frozen=True, slots=True)
+class WeightItem:
+    """One dense tensor in the form it lies in the file. `name` is its GGUF name."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInventory:
+    """`blob_bytes[layer]` is the size of one routed expert's blob in that layer, 0 for a layer without experts.
+    Trunk layers only. `activation_bytes` is 4 on the CPU reference."""
+
+    architecture: str
+    num_layers: int
+    hidden_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    vocab_size: int
+    context_tokens: int
+    num_experts: int
+    num_experts_used: int
+    weights: tuple[WeightItem, ...]
+    blob_bytes: tuple[int, ...]
+    activation_bytes: int = 4
+
+    @property
+    def num_moe_layers(self) -> int:
+        return sum(size > 0 for size in self.blob_bytes)
+
+    @property
+    def num_pairs(self) -> int:
+        """(layer, expert) pairs: how many blobs there are."""
+        return self.num_moe_layers * self.num_experts
+
+    @property
+    def max_blob_bytes(self) -> int:
+        """MAXBLOB of `lending.md` 2; 0 in a dense model."""
+        return max(self.blob_bytes, default=0)
+
+    @property
+    def stride_bytes(self) -> int:
+        """MAXBLOB on the 256-byte grid: the distance between ring slots."""
+        return align_up(self.max_blob_bytes, SLOT_ALIGNMENT_BYTES)
+
+    @property
+    def expert_bytes(self) -> int:
+        return sum(self.blob_bytes) * self.num_experts
+
+    @property
+    def dense_bytes(self) -> int:
+        return sum(item.size_bytes for item in self.weights)

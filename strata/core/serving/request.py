@@ -1,0 +1,124 @@
+"""A request as the engine sees it, and what a client gets back. Token ids only: text is the business of others."""
+
+import struct
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """Already validated (`strata.server.schemas`). temperature 0 is greedy. `logit_bias` is sorted by token id.
+    A draw depends on (seed, position) only."""
+
+    temperature: float = 1.0
+    top_k: int = 0  # 0: all
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0  # over prompt and reply, divides or multiplies (CTRL, arXiv:1909.05858)
+    presence_penalty: float = 0.0  # over the reply
+    frequency_penalty: float = 0.0  # over the reply
+    seed: int = 0  # 0 .. 2^63-1
+    min_tokens: int = 0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """`max_tokens` is already cut to the room that the context leaves: len(prompt_ids) + max_tokens <= context."""
+
+    request_id: str
+    prompt_ids: tuple[int, ...]
+    max_tokens: int
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.prompt_ids and self.max_tokens >= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """`completion_tokens` counts every sampled token, the one that ended the reply included."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Milliseconds of the engine's clock. `prompt_n` are the tokens read for this request (fresh tokens)."""
+
+    prompt_n: int
+    prompt_ms: float
+    predicted_n: int
+    predicted_ms: float
+
+    @property
+    def prompt_per_second(self) -> float:
+        return 1e3 * self.prompt_n / self.prompt_ms if self.prompt_ms else 0.0
+
+    @property
+    def predicted_per_second(self) -> float:
+        return 1e3 * self.predicted_n / self.predicted_ms if self.predicted_ms else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """`read_tokens` of `fresh_tokens` prompt tokens are read."""
+
+    read_tokens: int
+    fresh_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text that may be sent: whole characters, nothing that could still become a stop string. Never empty."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The reply is complete. `reason`: "stop" (terminator or stop string) or "length"."""
+
+    reason: str
+    usage: Usage
+    timings: Timings
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The engine gave this request up; the client gets an error, the server goes on (or ends, when `is_fatal`)."""
+
+    message: str
+    code: str = "engine_error"  # "shutting_down" when the server stops
+    is_fatal: bool = False
+
+
+Update = Progress | Text | Finished | Broken
+
+SAMPLING_BYTES = 256
+_SAMPLING = struct.Struct("<5q6d")
+SAMPLING_FIELDS = (
+    ("seed", "prompt_tokens", "min_tokens", "top_k", "is_greedy"),
+    ("temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
+)
+
+
+def pack_sampling(sampling: SamplingParams, *, prompt_tokens: int) -> bytes:
+    """The `params` extent of a window: int64 words then float64 words in the order of SAMPLING_FIELDS, zero filled to
+    SAMPLING_BYTES. Terminators are masked while position + 1 - prompt_tokens < min_tokens (0-based reply index)."""
+    words = _SAMPLING.pack(
+        sampling.seed,
+        prompt_tokens,
+        sampling.min_tokens,
+        sampling.top_k,
+        int(sampling.temperature == 0.0),
+        sampling.temperature,
+        sampling.top_p,
+        sampling.min_p,
+        sampling.repetition_penalty,
+        sampling.presence_penalty,
+        sampling.frequency_penalty,
+    )
+    return words.ljust(SAMPLING_BYTES, b"\0")

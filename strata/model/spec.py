@@ -1,0 +1,91 @@
+"""A model as the engine's programs see it: hyperparameters and where each tensor lies. Values only, no torch.
+
+`model.gguf` reads files, `model.architecture` makes a `ModelSpec` of one, `model.inventory` gives the planner its
+sizes, `model.programs` computes with it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """One tensor of a file set. `shape` is GGML's order {ne0, ne1, ne2}: ne0 contiguous. `type_id` is the ggml type
+    number. `offset_bytes` counts from the start of `path`."""
+
+    name: str
+    type_id: int
+    shape: tuple[int, ...]
+    path: Path
+    offset_bytes: int
+    size_bytes: int
+
+
+class RopePairing(StrEnum):
+    NORM = "norm"  # (x[2i], x[2i+1]): llama, rows permuted at conversion
+    NEOX = "neox"  # (x[i], x[i+n_rot/2]): qwen
+
+
+@dataclass(frozen=True, slots=True)
+class RopeSpec:
+    """theta_i = position * scale * base^(-2i/dims) / factors[i]; `factors` comes from the tensor `rope_freqs.weight`
+    where there is one (programs read it from there). `scale` is 1/factor of linear scaling, else 1."""
+
+    pairing: RopePairing
+    base: float
+    num_dims: int
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class BlobPart:
+    """One matrix inside a blob: y = W x with W [rows, columns] in ggml type `type_id`. `expert_sources[e]`
+    says where the matrix of expert e lies: file and offset in it."""
+
+    offset_bytes: int  # inside the blob, a multiple of 16
+    size_bytes: int
+    type_id: int
+    rows: int
+    columns: int
+    expert_sources: tuple[tuple[Path, int], ...]  # one an expert
+
+
+@dataclass(frozen=True, slots=True)
+class BlobLayout:
+    """The blob of every expert of one layer: gate, up, down, contiguous."""
+
+    gate: BlobPart
+    up: BlobPart
+    down: BlobPart
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """`dense` holds every tensor that is not part of a blob, by GGUF name; optional ones (biases, q/k norms, output)
+    are simply absent. `blobs[layer]` is None for a dense layer."""
+
+    architecture: str
+    name: str
+    num_layers: int
+    hidden_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    vocab_size: int
+    context_tokens: int
+    rms_epsilon: float
+    attention_scale: float
+    rope: RopeSpec
+    num_experts: int
+    num_experts_used: int
+    expert_weights_scale: float
+    dense: dict[str, TensorInfo]
+    blobs: tuple[BlobLayout | None, ...]
+    num_nextn_layers: int = 0
+
+    @property
+    def output_name(self) -> str:
+        """The output head: its own tensor, or the token embedding when tied."""
+        return "output.weight" if "output.weight" in self.dense else "token_embd.weight"

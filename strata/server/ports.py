@@ -1,0 +1,39 @@
+"""What boot gives the server beside the engine. Everything here runs in a worker thread, off the event loop."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class TextPort(Protocol):
+    """Text to token ids. Both raise RequestError (400) for what cannot be rendered or tokenized."""
+
+    def render_chat(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+        """Prompt ids of a conversation, generation prompt included. Message contents are already plain strings.
+        Special-token text inside a message stays text."""
+
+    def encode_prompt(self, text: str) -> tuple[int, ...]:
+        """Ids of a raw prompt, with the model's BOS token where it asks for one. Special-token text is parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """What the API says about the model."""
+
+    model_id: str
+    created_s: int
+    context_tokens: int
+    vocab_size: int
+    default_max_tokens: int | None = None  # None: as many as the context leaves
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    host: str = "127.0.0.1"
+    port: int = 8080  # 0: any free port
+    api_key: str | None = None
+    max_body_bytes: int = 16 * 1024 * 1024
+    write_deadline_s: float = 30.0
+    shutdown_grace_s: float = 20.0
+    progress_deadline_s: float = 30.0  # /ready turns 503 beyond it
+    keep_alive_comment_s: float = 5.0  # gap between SSE comments while a prompt is read
