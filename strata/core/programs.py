@@ -45,7 +45,8 @@ MAX_WINDOW_ROWS = 8
 @dataclass(frozen=True, slots=True)
 class PassBuffers:
     """Buffers of one pass over the layers, carved for `max_rows` rows. E hidden size, K experts used, nE experts,
-    A = (H + 2 Hkv) * D + H * D floats a row: query, key, value, then the heads' output."""
+    A = (H + 2 Hkv) * D + H * D floats a row: query, key, value, then the heads' output, one after the other for
+    `max_rows` rows each."""
 
     max_rows: int
     header: Extent  # int64 [32], see HEADER_BYTES

@@ -1,0 +1,103 @@
+"""Cutting buffers out of bytes by bumping. Price is carve: one function gives both the extents and, run from offset
+0, the bytes that they take, so the two can never disagree (`lending.md` 5, invariant 11).
+
+    prompt arena:  header | tokens | hidden | normed | attention | router ... | expert rows | addresses | ring slots
+    verifier:      the same pass buffers for one window | logits | sampler inputs | result
+"""
+
+from dataclasses import dataclass
+
+from strata.core.extent import Extent
+from strata.core.inventory import ModelInventory
+from strata.core.programs import HEADER_BYTES, RESULT_BYTES, PassBuffers, WindowBuffers
+from strata.core.serving.request import SAMPLING_BYTES
+from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
+
+INT32_BYTES = 4
+INT64_BYTES = 8
+FLOAT_BYTES = 4
+
+
+class Bump:
+    """Hands out extents one behind the other, each on the 256-byte grid. Lives for one carve."""
+
+    def __init__(self, offset_bytes: int = 0) -> None:
+        self.offset_bytes = align_up(offset_bytes, SLOT_ALIGNMENT_BYTES)
+
+    def take(self, size_bytes: int) -> Extent:
+        extent = Extent(self.offset_bytes, size_bytes)
+        self.offset_bytes = align_up(extent.end_bytes, SLOT_ALIGNMENT_BYTES)
+        return extent
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLayout:
+    """Everything a prompt chunk works in. `addresses`: int64 [num_layers, num_experts], where the chunk under way reads
+    each blob; 0 bytes in a dense model. `ring` may be empty when every expert is resident."""
+
+    chunk_tokens: int
+    buffers: PassBuffers
+    addresses: Extent
+    ring: tuple[Extent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierLayout:
+    """Everything decode windows run in, for windows of up to `max_rows` rows."""
+
+    max_rows: int
+    buffers: PassBuffers
+    window: WindowBuffers
+
+
+def carve_pass(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> PassBuffers:
+    """Buffers of one pass over the layers; sizes as `PassBuffers` documents them."""
+    element = inventory.activation_bytes
+    heads = 2 * inventory.num_heads + 2 * inventory.num_kv_heads
+    has_experts = inventory.num_moe_layers > 0
+    used = inventory.num_experts_used if has_experts else 0
+    return PassBuffers(
+        max_rows=max_rows,
+        header=bump.take(HEADER_BYTES),
+        tokens=bump.take(max_rows * INT32_BYTES),
+        hidden=bump.take(max_rows * inventory.hidden_size * element),
+        normed=bump.take(max_rows * inventory.hidden_size * element),
+        attention=bump.take(max_rows * heads * inventory.head_dim * element),
+        router_ids=bump.take(max_rows * used * INT32_BYTES),
+        router_weights=bump.take(max_rows * used * FLOAT_BYTES),
+        router_counts=bump.take(inventory.num_experts * INT32_BYTES if has_experts else 0),
+        expert_rows=bump.take(max_rows * used * inventory.hidden_size * element),
+    )
+
+
+def carve_verifier(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> VerifierLayout:
+    buffers = carve_pass(bump, inventory, max_rows=max_rows)
+    window = WindowBuffers(
+        logits=bump.take(max_rows * inventory.vocab_size * FLOAT_BYTES),
+        params=bump.take(SAMPLING_BYTES),
+        bias=bump.take(inventory.vocab_size * FLOAT_BYTES),
+        counts=bump.take(inventory.vocab_size * INT32_BYTES),
+        seen=bump.take(inventory.vocab_size),
+        terminators=bump.take(inventory.vocab_size),
+        result=bump.take(RESULT_BYTES),
+    )
+    return VerifierLayout(max_rows, buffers, window)
+
+
+def carve_prompt(bump: Bump, inventory: ModelInventory, *, chunk_tokens: int, ring_slots: int) -> PromptLayout:
+    buffers = carve_pass(bump, inventory, max_rows=chunk_tokens)
+    addresses = bump.take(table_bytes(inventory))
+    ring = tuple(bump.take(inventory.stride_bytes) for _ in range(ring_slots))
+    return PromptLayout(chunk_tokens, buffers, addresses, ring)
+
+
+def price_prompt(inventory: ModelInventory, *, chunk_tokens: int, ring_slots: int) -> int:
+    """Bytes that `carve_prompt` takes on the 256-byte grid."""
+    bump = Bump()
+    carve_prompt(bump, inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
+    return bump.offset_bytes
+
+
+def table_bytes(inventory: ModelInventory) -> int:
+    """Bytes of an address table: int64 [num_layers, num_experts], rows of dense layers unused."""
+    return inventory.num_layers * inventory.num_experts * INT64_BYTES if inventory.num_moe_layers else 0

@@ -1,0 +1,76 @@
+"""The prompt ring: which slot an entry uses, and how far copies may run ahead of their readers.
+
+Entry k of a read uses slot k mod num_slots. Entries are issued and consumed in one order, in groups that are copied
+together and read together; issued - consumed never exceeds num_slots (`lending.md` 5, invariants 13-15).
+
+    entries  0 1 2 3 4 5 6 7 8 9 ...          num_slots = 4
+             consumed ^     ^ issued          entries 2..5 are in flight, entry 6 must wait for the reader of 2
+"""
+
+from dataclasses import dataclass, replace
+
+from strata.core.commands import MAX_COPY_GROUP
+
+
+@dataclass(frozen=True, slots=True)
+class RingGroup:
+    """Entries [first_entry, first_entry + num_entries) of the read, and the events that order them. `waits` are the
+    events of the last readers of its slots."""
+
+    first_entry: int
+    num_entries: int
+    slots: tuple[int, ...]
+    copied_event: str
+    used_event: str
+    waits: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """Counts since the read began. `readers[slot]`: the event of the slot's last reader, "" before the first."""
+
+    num_slots: int
+    num_issued: int = 0
+    num_consumed: int = 0
+    num_groups: int = 0
+    readers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.num_consumed <= self.num_issued <= self.num_consumed + self.num_slots, self
+
+    @property
+    def max_group_entries(self) -> int:
+        """A group fills at most half of the ring, so that the next one can be copied while it is read."""
+        return min(MAX_COPY_GROUP, max(1, self.num_slots // 2))
+
+    @property
+    def num_free(self) -> int:
+        return self.num_slots - (self.num_issued - self.num_consumed)
+
+
+def issue_group(ring: Ring, *, num_entries: int) -> tuple[Ring, RingGroup]:
+    """Take the next slots for one copy group. The caller has checked that they are free."""
+    assert 1 <= num_entries <= min(ring.max_group_entries, ring.num_free), (ring, num_entries)
+    readers = ring.readers or ("",) * ring.num_slots
+    slots = tuple((ring.num_issued + i) % ring.num_slots for i in range(num_entries))
+    # At most num_slots groups are in flight, so an event name comes round only after all its waits were issued.
+    name = ring.num_groups % ring.num_slots
+    group = RingGroup(
+        first_entry=ring.num_issued,
+        num_entries=num_entries,
+        slots=slots,
+        copied_event=f"copied {name}",
+        used_event=f"used {name}",
+        waits=tuple(dict.fromkeys(readers[slot] for slot in slots if readers[slot])),
+    )
+    taken = replace(ring, num_issued=ring.num_issued + num_entries, num_groups=ring.num_groups + 1, readers=readers)
+    return taken, group
+
+
+def consume_group(ring: Ring, group: RingGroup) -> Ring:
+    """The group's reader has been issued: its slots may be copied into again, behind `used_event`."""
+    assert group.first_entry == ring.num_consumed, (ring, group)
+    readers = list(ring.readers)
+    for slot in group.slots:
+        readers[slot] = group.used_event
+    return replace(ring, num_consumed=ring.num_consumed + group.num_entries, readers=tuple(readers))

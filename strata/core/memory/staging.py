@@ -1,0 +1,56 @@
+"""Pinned host buffers that carry a request's inputs to the card and its results back.
+
+Each buffer has one use, and is written again only after the copy that read it before is known to be done
+(`lending.md` 4.1, host staging): prompt buffers once a layer's notice arrived, window buffers between requests.
+"""
+
+from dataclasses import dataclass
+
+from strata.core.extent import HostExtent, HostSpace
+from strata.core.inventory import ModelInventory
+from strata.core.memory.layout import FLOAT_BYTES, INT32_BYTES, table_bytes
+from strata.core.programs import HEADER_BYTES, RESULT_BYTES
+from strata.core.serving.request import SAMPLING_BYTES
+from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
+
+
+@dataclass(frozen=True, slots=True)
+class StagingLayout:
+    """Shapes as the device extents of the same name. `prompt_addresses`: int64 [num_layers, num_experts]."""
+
+    prompt_header: HostExtent
+    prompt_tokens: HostExtent
+    prompt_addresses: HostExtent
+    router_counts: HostExtent
+    window_header: HostExtent
+    window_tokens: HostExtent
+    params: HostExtent
+    bias: HostExtent
+    seen: HostExtent
+    terminators: HostExtent
+    table: HostExtent
+    result: HostExtent
+    size_bytes: int
+
+
+def plan_staging(inventory: ModelInventory, *, chunk_tokens: int, window_rows: int) -> StagingLayout:
+    sizes = {
+        "prompt_header": HEADER_BYTES,
+        "prompt_tokens": chunk_tokens * INT32_BYTES,
+        "prompt_addresses": table_bytes(inventory),
+        "router_counts": inventory.num_experts * INT32_BYTES if inventory.num_moe_layers else 0,
+        "window_header": HEADER_BYTES,
+        "window_tokens": window_rows * INT32_BYTES,
+        "params": SAMPLING_BYTES,
+        "bias": inventory.vocab_size * FLOAT_BYTES,
+        "seen": inventory.vocab_size,
+        "terminators": inventory.vocab_size,
+        "table": table_bytes(inventory),
+        "result": RESULT_BYTES,
+    }
+    offset_bytes = 0
+    extents: dict[str, HostExtent] = {}
+    for name, size_bytes in sizes.items():
+        extents[name] = HostExtent(HostSpace.STAGING, offset_bytes, size_bytes)
+        offset_bytes = align_up(offset_bytes + size_bytes, SLOT_ALIGNMENT_BYTES)
+    return StagingLayout(**extents, size_bytes=offset_bytes)

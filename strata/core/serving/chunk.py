@@ -1,0 +1,186 @@
+"""Commands of one prompt chunk, layer by layer, with expert copies running ahead through the ring.
+
+Chunks of STREAM_ALL_TOKENS and more stream every non-resident blob in (layer, expert) order; the order is known at
+once, so copies run ahead into later layers as far as the ring has slots. Shorter chunks ask the router first and stage
+only the experts it chose.
+
+    prompt stream: attention, router | resident experts | wait copied g, experts of g, record used g | ... | combine
+    copy stream:   wait used (last readers of the slots), copy group g, record copied g | ...
+"""
+
+import struct
+from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
+
+from strata.core.commands import Access, Command, Copy, CopyPair, Record, Stream, Wait
+from strata.core.extent import HostExtent
+from strata.core.memory.layout import INT64_BYTES
+from strata.core.memory.planner import STREAM_ALL_TOKENS, Plan
+from strata.core.memory.ring import Ring, RingGroup, consume_group, issue_group
+from strata.core.serving.launches import (
+    Lane,
+    Recipe,
+    address_row,
+    blob_content,
+    launch_combine,
+    launch_prompt_experts,
+    prompt_lane,
+)
+from strata.core.serving.steps import Upload
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Device addresses of the two places a blob can be read from."""
+
+    arena: int
+    pack: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A ring group and the experts of `layer` that it carries."""
+
+    layer: int
+    experts: tuple[int, ...]
+    group: RingGroup
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkState:
+    """A chunk under way. `pending`: (layer, expert) not yet issued, in issue order; `flight`: issued, not yet read;
+    `first_entry`: ring entries of the read before this chunk, `num_listed`: entries of this chunk listed so far."""
+
+    start: int
+    rows: int
+    ring: Ring
+    layer: int = 0
+    pending: tuple[tuple[int, int], ...] = ()
+    flight: tuple[Batch, ...] = ()
+    slot_of: dict[tuple[int, int], int] = field(default_factory=dict)
+    num_listed: int = 0
+    first_entry: int = 0
+
+
+def is_streaming(plan: Plan, rows: int) -> bool:
+    """Whether a chunk of `rows` tokens streams all non-resident blobs without asking the router first."""
+    return rows >= STREAM_ALL_TOKENS and plan.num_missing_pairs > 0
+
+
+def open_chunk(
+    recipe: Recipe, resident: frozenset[tuple[int, int]], *, start: int, rows: int, ring: Ring
+) -> ChunkState:
+    """A chunk of tokens [start, start + rows); `ring` has nothing in flight."""
+    assert ring.num_issued == ring.num_consumed, ring
+    chunk = ChunkState(start=start, rows=rows, ring=ring, first_entry=ring.num_issued)
+    if not is_streaming(recipe.plan, rows):
+        return chunk
+    moe_layers = [layer for layer in range(recipe.plan.inventory.num_layers) if recipe.is_moe(layer)]
+    experts = range(recipe.plan.inventory.num_experts)
+    return _list(
+        chunk, [(layer, expert) for layer in moe_layers for expert in experts if (layer, expert) not in resident]
+    )
+
+
+def _list(chunk: ChunkState, pairs: list[tuple[int, int]]) -> ChunkState:
+    """Append `pairs` to the entries of this chunk; the slot of each is known from its place in the order."""
+    first = chunk.first_entry + chunk.num_listed
+    slot_of = dict(chunk.slot_of)
+    slot_of.update({pair: (first + i) % chunk.ring.num_slots for i, pair in enumerate(pairs)})
+    return replace(
+        chunk, pending=chunk.pending + tuple(pairs), slot_of=slot_of, num_listed=chunk.num_listed + len(pairs)
+    )
+
+
+def read_experts(
+    recipe: Recipe,
+    chunk: ChunkState,
+    resident: dict[tuple[int, int], Access],
+    places: Addresses,
+    wanted: tuple[int, ...],
+) -> tuple[ChunkState, tuple[Upload, ...], tuple[Command, ...]]:
+    """Everything between router and combine of `chunk.layer`, combine included, for the experts `wanted` (sorted)."""
+    layer, lane = chunk.layer, prompt_lane(recipe.plan)
+    if not is_streaming(recipe.plan, chunk.rows):
+        chunk = _list(chunk, [(layer, expert) for expert in wanted if (layer, expert) not in resident])
+    upload, commands = _upload_addresses(recipe, chunk, resident, places, wanted)
+    here = tuple(expert for expert in wanted if (layer, expert) in resident)
+    if here:
+        blobs = tuple(resident[layer, expert] for expert in here)
+        commands.append(launch_prompt_experts(recipe, lane, layer=layer, rows=chunk.rows, experts=here, blobs=blobs))
+    while True:
+        chunk, copies = run_ahead(recipe.plan, chunk)
+        commands += copies
+        if not chunk.flight or chunk.flight[0].layer != layer:
+            break
+        chunk, reads = _consume(recipe, lane, chunk)
+        commands += reads
+    assert all(pair[0] > layer for pair in chunk.pending), chunk
+    commands.append(launch_combine(recipe, lane, layer=layer, rows=chunk.rows))
+    return chunk, (upload,), tuple(commands)
+
+
+def _upload_addresses(
+    recipe: Recipe,
+    chunk: ChunkState,
+    resident: dict[tuple[int, int], Access],
+    places: Addresses,
+    wanted: tuple[int, ...],
+) -> tuple[Upload, list[Command]]:
+    """The address row of this layer: where each wanted blob lies when its group is launched, 0 for the others."""
+    plan, layer = recipe.plan, chunk.layer
+    words = [0] * plan.inventory.num_experts
+    for expert in wanted:
+        slot = resident.get((layer, expert))
+        extent = slot.extent if slot else plan.prompt.ring[chunk.slot_of[layer, expert]]
+        words[expert] = places.arena + extent.offset_bytes
+    row = address_row(plan.prompt.addresses, plan, layer=layer)
+    staged = staging_row(plan.staging.prompt_addresses, plan, layer=layer)
+    upload = Upload(staged, struct.pack(f"<{len(words)}q", *words))
+    return upload, [Copy(Stream.PROMPT, (CopyPair(staged, Access(row, "prompt")),))]
+
+
+def run_ahead(plan: Plan, chunk: ChunkState) -> tuple[ChunkState, list[Command]]:
+    """Issue copy groups while the ring has room for the next whole group. A group never crosses a layer."""
+    commands: list[Command] = []
+    while chunk.pending:
+        layer = chunk.pending[0][0]
+        head = takewhile(lambda pair: pair[0] == layer, chunk.pending)  # noqa: B023  consumed on the next line
+        experts = tuple(expert for _, expert in islice(head, chunk.ring.max_group_entries))
+        if len(experts) > chunk.ring.num_free:
+            break
+        ring, group = issue_group(chunk.ring, num_entries=len(experts))
+        batch = Batch(layer, experts, group)
+        chunk = replace(chunk, ring=ring, pending=chunk.pending[len(experts) :], flight=(*chunk.flight, batch))
+        commands += [Wait(Stream.COPY, event) for event in group.waits]
+        pairs = tuple(
+            CopyPair(plan.pack.blobs[layer][expert], _ring_access(plan, layer, expert, slot))
+            for expert, slot in zip(experts, group.slots, strict=True)
+        )
+        commands += [Copy(Stream.COPY, pairs), Record(Stream.COPY, group.copied_event)]
+    return chunk, commands
+
+
+def _consume(recipe: Recipe, lane: Lane, chunk: ChunkState) -> tuple[ChunkState, list[Command]]:
+    batch = chunk.flight[0]
+    blobs = tuple(
+        _ring_access(recipe.plan, batch.layer, expert, slot)
+        for expert, slot in zip(batch.experts, batch.group.slots, strict=True)
+    )
+    launch = launch_prompt_experts(recipe, lane, layer=batch.layer, rows=chunk.rows, experts=batch.experts, blobs=blobs)
+    chunk = replace(chunk, ring=consume_group(chunk.ring, batch.group), flight=chunk.flight[1:])
+    return chunk, [
+        Wait(lane.stream, batch.group.copied_event),
+        launch,
+        Record(lane.stream, batch.group.used_event),
+    ]
+
+
+def _ring_access(plan: Plan, layer: int, expert: int, slot: int) -> Access:
+    extent = plan.prompt.ring[slot].part(offset_bytes=0, size_bytes=plan.inventory.blob_bytes[layer])
+    return Access(extent, "ring", blob_content(layer, expert))
+
+
+def staging_row(table: HostExtent, plan: Plan, *, layer: int) -> HostExtent:
+    row_bytes = plan.inventory.num_experts * INT64_BYTES
+    return table.part(offset_bytes=layer * row_bytes, size_bytes=row_bytes)

@@ -1,0 +1,220 @@
+"""Which program runs on which extents: the launches of one pass over the layers.
+
+A `Lane` is a stream with its buffers: prompt chunks run in one, decode windows in another, with the same programs.
+Every launch declares exactly the rows it touches.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from strata.core import programs
+from strata.core.commands import Access, Launch, Stream, TableRead
+from strata.core.extent import Extent
+from strata.core.memory.layout import INT32_BYTES, INT64_BYTES
+from strata.core.memory.planner import Plan
+from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
+
+DenseReads = Mapping[tuple[str, int | None], tuple[str, ...]]
+"""(program, layer) -> names of the dense tensors it reads; layer None for embed, head and sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The plan, and what each program of this model reads beside its buffers."""
+
+    plan: Plan
+    dense_reads: DenseReads
+
+    def is_moe(self, layer: int) -> bool:
+        return self.plan.inventory.blob_bytes[layer] > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Where a pass runs. `owner` owns every buffer of it."""
+
+    stream: Stream
+    owner: str
+    buffers: PassBuffers
+
+    def rows_of(self, extent: Extent, rows: int) -> Access:
+        """The first `rows` of the buffer's max_rows rows."""
+        row_bytes = extent.size_bytes // self.buffers.max_rows
+        return Access(extent.part(offset_bytes=0, size_bytes=rows * row_bytes), self.owner)
+
+    def whole(self, extent: Extent) -> Access:
+        return Access(extent, self.owner)
+
+
+def prompt_lane(plan: Plan) -> Lane:
+    return Lane(Stream.PROMPT, "prompt", plan.prompt.buffers)
+
+
+def window_lane(plan: Plan) -> Lane:
+    return Lane(Stream.VERIFIER, "verifier", plan.verifier.buffers)
+
+
+def blob_content(layer: int, expert: int) -> str:
+    return f"blob {layer} {expert}"
+
+
+def weight_content(name: str) -> str:
+    return f"weight {name}"
+
+
+def _weights(recipe: Recipe, program: str, layer: int | None) -> tuple[Access, ...]:
+    names = recipe.dense_reads[program, layer]
+    return tuple(Access(recipe.plan.weights[name], "weights", weight_content(name)) for name in names)
+
+
+def launch_embed(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
+    return Launch(
+        lane.stream,
+        programs.EMBED,
+        EmbedArgs(rows, lane.buffers),
+        reads=(lane.rows_of(lane.buffers.tokens, rows), *_weights(recipe, programs.EMBED, None)),
+        writes=(lane.rows_of(lane.buffers.hidden, rows),),
+    )
+
+
+def launch_attention(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
+    """K/V count as read and written whole: they are filled once at start, and which cells a row attends to is the
+    header's business, which a captured launch cannot know."""
+    kv = Access(recipe.plan.kv[layer], "kv")
+    hidden = lane.rows_of(lane.buffers.hidden, rows)
+    return Launch(
+        lane.stream,
+        programs.ATTENTION,
+        LayerArgs(layer, rows, lane.buffers, recipe.plan.kv[layer]),
+        reads=(lane.whole(lane.buffers.header), hidden, kv, *_weights(recipe, programs.ATTENTION, layer)),
+        writes=(kv, lane.rows_of(lane.buffers.attention, rows), hidden),
+    )
+
+
+def launch_ffn(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
+    hidden = lane.rows_of(lane.buffers.hidden, rows)
+    return Launch(
+        lane.stream,
+        programs.FFN,
+        LayerArgs(layer, rows, lane.buffers),
+        reads=(hidden, *_weights(recipe, programs.FFN, layer)),
+        writes=(lane.rows_of(lane.buffers.normed, rows), hidden),
+    )
+
+
+def launch_router(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
+    buffers = lane.buffers
+    return Launch(
+        lane.stream,
+        programs.ROUTER,
+        LayerArgs(layer, rows, buffers),
+        reads=(lane.rows_of(buffers.hidden, rows), *_weights(recipe, programs.ROUTER, layer)),
+        writes=(
+            lane.rows_of(buffers.normed, rows),
+            lane.rows_of(buffers.router_ids, rows),
+            lane.rows_of(buffers.router_weights, rows),
+            lane.whole(buffers.router_counts),
+        ),
+    )
+
+
+def launch_prompt_experts(
+    recipe: Recipe, lane: Lane, *, layer: int, rows: int, experts: tuple[int, ...], blobs: tuple[Access, ...]
+) -> Launch:
+    """A group of experts of a chunk, whose blobs lie where `blobs` says: in cache slots or in ring slots."""
+    row = address_row(recipe.plan.prompt.addresses, recipe.plan, layer=layer)
+    buffers = lane.buffers
+    return Launch(
+        lane.stream,
+        programs.EXPERTS,
+        ExpertsArgs(layer, rows, buffers, experts, row),
+        reads=(
+            lane.rows_of(buffers.normed, rows),
+            lane.rows_of(buffers.router_ids, rows),
+            lane.whole(row),
+            *blobs,
+        ),
+        writes=(lane.rows_of(buffers.expert_rows, rows),),
+    )
+
+
+def launch_window_experts(recipe: Recipe, lane: Lane, *, layer: int, rows: int, table_version: int) -> Launch:
+    """Every expert that the router chose, read through the address table: a hit from its slot, a miss from the pack."""
+    row = address_row(recipe.plan.table, recipe.plan, layer=layer)
+    buffers = lane.buffers
+    result = Access(recipe.plan.verifier.window.result, lane.owner)
+    return Launch(
+        lane.stream,
+        programs.EXPERTS,
+        ExpertsArgs(layer, rows, buffers, None, row, recipe.plan.verifier.window.result),
+        reads=(
+            lane.rows_of(buffers.normed, rows),
+            lane.rows_of(buffers.router_ids, rows),
+            Access(row, "table"),
+            result,
+            TableRead(table_version),
+        ),
+        writes=(lane.rows_of(buffers.expert_rows, rows), result),
+    )
+
+
+def launch_combine(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
+    buffers = lane.buffers
+    hidden = lane.rows_of(buffers.hidden, rows)
+    return Launch(
+        lane.stream,
+        programs.COMBINE,
+        LayerArgs(layer, rows, buffers),
+        reads=(
+            lane.rows_of(buffers.expert_rows, rows),
+            lane.rows_of(buffers.router_weights, rows),
+            hidden,
+        ),
+        writes=(hidden,),
+    )
+
+
+def launch_head(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
+    window = recipe.plan.verifier.window
+    return Launch(
+        lane.stream,
+        programs.HEAD,
+        HeadArgs(rows, lane.buffers, window),
+        reads=(lane.rows_of(lane.buffers.hidden, rows), *_weights(recipe, programs.HEAD, None)),
+        writes=(lane.rows_of(lane.buffers.normed, rows), lane.rows_of(window.logits, rows)),
+    )
+
+
+def launch_sample(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
+    window, buffers = recipe.plan.verifier.window, lane.buffers
+    state = tuple(lane.whole(extent) for extent in (window.counts, window.result, buffers.header))
+    inputs = (window.params, window.bias, window.seen, window.terminators)
+    return Launch(
+        lane.stream,
+        programs.SAMPLE,
+        SampleArgs(rows, buffers, window),
+        reads=(lane.rows_of(window.logits, rows), *(lane.whole(extent) for extent in inputs), *state),
+        writes=(*state, lane.whole(buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES))),
+    )
+
+
+def window_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[Launch, ...]:
+    """One decode window from tokens to sampled ids: what is captured as a graph."""
+    lane = window_lane(recipe.plan)
+    launches = [launch_embed(recipe, lane, rows=rows)]
+    for layer in range(recipe.plan.inventory.num_layers):
+        launches.append(launch_attention(recipe, lane, layer=layer, rows=rows))
+        if recipe.is_moe(layer):
+            launches.append(launch_router(recipe, lane, layer=layer, rows=rows))
+            launches.append(launch_window_experts(recipe, lane, layer=layer, rows=rows, table_version=table_version))
+            launches.append(launch_combine(recipe, lane, layer=layer, rows=rows))
+        else:
+            launches.append(launch_ffn(recipe, lane, layer=layer, rows=rows))
+    launches += [launch_head(recipe, lane, rows=rows), launch_sample(recipe, lane, rows=rows)]
+    return tuple(launches)
+
+
+def address_row(table: Extent, plan: Plan, *, layer: int) -> Extent:
+    """Row `layer` of an address table: int64 [num_experts]."""
+    row_bytes = plan.inventory.num_experts * INT64_BYTES
+    return table.part(offset_bytes=layer * row_bytes, size_bytes=row_bytes)

@@ -1,0 +1,84 @@
+"""One request, from its first chunk to the end of its reply."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from strata.core.serving.request import Finished, GenerationRequest, Progress, Timings, Usage
+from strata.core.serving.terminator import Terminator
+from strata.engine.runner import HasClosed, HasRead, HasSampled, Runner
+from strata.engine.thread import StepRunner
+from strata.engine.ticket import RequestTicket
+
+
+@dataclass(slots=True)
+class Reply:
+    """`clock` gives seconds. `progress_s` is the time of the last layer or token: what readiness is judged by."""
+
+    ticket: RequestTicket
+    terminator: Terminator
+    terminators: frozenset[int]
+    runner: Runner
+    run_step: StepRunner
+    clock: Callable[[], float]
+    num_sampled: int = 0
+    began_s: float = field(init=False)
+    first_window_s: float | None = None
+    progress_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began_s = self.progress_s = self.clock()
+
+    @property
+    def request(self) -> GenerationRequest:
+        return self.ticket.request
+
+    async def run(self) -> Finished | None:
+        """None when the client left. Raises DeviceError; the device is then not at rest."""
+        await self.run_step(lambda: self.runner.begin(self.request))
+        while True:
+            outcome = await self.run_step(lambda: self.runner.advance(is_cancelled=self.ticket.is_cancelled))
+            self.progress_s = self.clock()
+            match outcome:
+                case HasClosed():
+                    return None
+                case HasRead(read_tokens):
+                    self._note_read(read_tokens)
+                case HasSampled(token_id):
+                    reason = self._take(token_id)
+                    if reason is not None:
+                        await self.run_step(self.runner.end)
+                        return self._finished(reason)
+                    await self.run_step(self.runner.resume)
+
+    def _note_read(self, read_tokens: int) -> None:
+        fresh_tokens = len(self.request.prompt_ids)
+        if read_tokens >= fresh_tokens - 1 and self.first_window_s is None:
+            self.first_window_s = self.progress_s
+        self.ticket.progress(Progress(read_tokens, fresh_tokens))
+
+    def _take(self, token_id: int) -> str | None:
+        """Emit what the token adds, and say why the reply ends with it, if it does. The first reason wins: a token that
+        ends a reply is never text; a stop string beats the length limit."""
+        self.num_sampled += 1
+        if token_id in self.terminators:
+            self.ticket.text(self.terminator.flush())
+            return "stop"
+        emission = self.terminator.push(token_id)
+        self.ticket.text(emission.text)
+        if emission.is_stopped:
+            return "stop"
+        if self.num_sampled == self.request.max_tokens:
+            self.ticket.text(self.terminator.flush())
+            return "length"
+        return None
+
+    def _finished(self, reason: str) -> Finished:
+        prompt_tokens = len(self.request.prompt_ids)
+        split_s = self.began_s if self.first_window_s is None else self.first_window_s
+        timings = Timings(
+            prompt_n=prompt_tokens,
+            prompt_ms=1e3 * (split_s - self.began_s),
+            predicted_n=self.num_sampled,
+            predicted_ms=1e3 * (self.progress_s - split_s),
+        )
+        return Finished(reason, Usage(prompt_tokens, self.num_sampled, cached_tokens=0), timings)

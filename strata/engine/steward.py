@@ -1,0 +1,152 @@
+"""The steward: one task that owns the device. Requests wait in a bounded line and are served one by one, in order.
+
+HTTP handlers own nothing: they hold a ticket, read its updates, and may cancel it. A cancelled request is dropped at
+the next layer or token; one that is still in line never starts.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+import trio
+
+from strata.core.errors import DeviceError, RequestError
+from strata.core.serving.request import Broken, Finished, GenerationRequest
+from strata.device import Device
+from strata.engine.ports import EngineStatistics, TerminatorFactory
+from strata.engine.reply import Reply
+from strata.engine.runner import Runner
+from strata.engine.thread import StepRunner
+from strata.engine.ticket import RequestTicket
+
+
+class Steward:
+    """Implements `strata.engine.ports.Engine`. `clock` gives seconds, `terminators` end a reply."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        device: Device,
+        *,
+        terminators: frozenset[int],
+        make_terminator: TerminatorFactory,
+        run_step: StepRunner,
+        clock: Callable[[], float],
+        max_queued: int,
+        chunk_tokens: int,
+        ring_slots: int,
+    ) -> None:
+        self._runner, self._device, self._run_step, self._clock = runner, device, run_step, clock
+        self._terminators, self._make_terminator = terminators, make_terminator
+        self._max_queued, self._chunk_tokens, self._ring_slots = max_queued, chunk_tokens, ring_slots
+        self._line: deque[RequestTicket] = deque()
+        self._news = trio.Event()
+        self._running: Reply | None = None
+        self._is_draining = False
+        self._num_finished = self._num_cancelled = self._num_broken = 0
+        self._prompt_tokens = self._predicted_tokens = 0
+        self._base = device.statistics()
+
+    def submit(self, request: GenerationRequest) -> RequestTicket:
+        if self._is_draining:
+            raise RequestError("the server is shutting down", status=503, code="shutting_down")
+        self._drop_cancelled()
+        if len(self._line) >= self._max_queued:
+            raise RequestError(
+                f"queue refused: {len(self._line)} requests wait, the limit is {self._max_queued}; try again later",
+                status=503,
+                code="queue_full",
+            )
+        ticket = RequestTicket(request)
+        self._line.append(ticket)
+        self._news.set()
+        return ticket
+
+    def drain(self) -> None:
+        """Accept nothing more; what was accepted is served."""
+        self._is_draining = True
+        self._news.set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Start the device, then serve until cancelled or drained. Raises DeviceError when the device is lost."""
+        await self._run_step(self._runner.start)
+        self._base = self._device.statistics()
+        task_status.started()
+        try:
+            while (ticket := await self._next_ticket()) is not None:
+                await self._serve(ticket)
+        finally:
+            self._abandon(Broken("the engine has stopped", code="shutting_down", is_fatal=True))
+
+    def statistics(self) -> EngineStatistics:
+        device, counts = self._device.statistics(), self._runner.counts()
+        return EngineStatistics(
+            num_queued=sum(not ticket.is_cancelled for ticket in self._line),
+            num_running=int(self._running is not None),
+            num_finished=self._num_finished,
+            num_cancelled=self._num_cancelled,
+            num_broken=self._num_broken,
+            prompt_tokens=self._prompt_tokens,
+            predicted_tokens=self._predicted_tokens,
+            seconds_since_progress=self._clock() - self._running.progress_s if self._running else 0.0,
+            expert_reads_hit=counts.expert_reads_hit,
+            expert_reads_missed=counts.expert_reads_missed,
+            link_bytes=device.copied_to_device_bytes
+            - self._base.copied_to_device_bytes
+            + device.pack_read_bytes
+            - self._base.pack_read_bytes,
+            ring_entries=counts.ring_entries,
+            num_launches=device.num_launches - self._base.num_launches,
+            num_maps_while_serving=device.num_maps - self._base.num_maps,
+            chunk_tokens=self._chunk_tokens,
+            ring_slots=self._ring_slots,
+        )
+
+    async def _next_ticket(self) -> RequestTicket | None:
+        while True:
+            self._drop_cancelled()
+            if self._line:
+                return self._line.popleft()
+            if self._is_draining:
+                return None
+            self._news = trio.Event()
+            await self._news.wait()
+
+    def _drop_cancelled(self) -> None:
+        for ticket in [ticket for ticket in self._line if ticket.is_cancelled]:
+            self._line.remove(ticket)
+            self._num_cancelled += 1
+            ticket.close(None)
+
+    async def _serve(self, ticket: RequestTicket) -> None:
+        """One request from its first chunk to rest. A failed command breaks this request only."""
+        reply = Reply(
+            ticket,
+            self._make_terminator(ticket.request),
+            self._terminators,
+            self._runner,
+            self._run_step,
+            self._clock,
+        )
+        self._running = reply
+        last: Finished | Broken | None = Broken("the engine has stopped", code="shutting_down", is_fatal=True)
+        try:
+            last = await reply.run()
+        except DeviceError as error:
+            last = Broken(f"the device failed: {error}")
+            await self._run_step(self._runner.recover)
+        finally:
+            self._running = None
+            self._count(reply, last)
+            ticket.close(last)
+
+    def _count(self, reply: Reply, last: Finished | Broken | None) -> None:
+        self._prompt_tokens += len(reply.request.prompt_ids) if reply.num_sampled else 0
+        self._predicted_tokens += reply.num_sampled
+        self._num_finished += isinstance(last, Finished)
+        self._num_broken += isinstance(last, Broken)
+        self._num_cancelled += last is None
+
+    def _abandon(self, last: Broken) -> None:
+        """Nobody who waits is left without an answer."""
+        while self._line:
+            self._line.popleft().close(last)

@@ -1,0 +1,116 @@
+"""A runner over the twin without bytes, and a player that puts into staging what the programs would have left."""
+
+import random
+import struct
+from dataclasses import dataclass, field
+
+from sim.device import Faults, SimDevice, describe_twin
+from sim.symbolic import SymbolicPayload
+from strata.core import programs
+from strata.core.commands import Command
+from strata.core.errors import Refusal
+from strata.core.inventory import ModelInventory, WeightItem
+from strata.core.memory.planner import Plan, PlanOptions, plan_card
+from strata.core.serving.launches import Recipe
+from strata.core.serving.request import GenerationRequest
+from strata.engine.runner import HasClosed, HasSampled, Runner
+
+SEGMENT_BYTES = 256 * 1024
+PROGRAMS = (programs.EMBED, programs.ATTENTION, programs.ROUTER, programs.EXPERTS)
+PROGRAMS += (programs.COMBINE, programs.FFN, programs.HEAD, programs.SAMPLE)
+
+
+def small_inventory(*, blob_bytes: tuple[int, ...] = (700, 0, 512, 640), num_experts: int = 12) -> ModelInventory:
+    """Four layers, one of them dense, blobs of three sizes, rows of a few floats."""
+    return ModelInventory(
+        architecture="test",
+        num_layers=len(blob_bytes),
+        hidden_size=4,
+        num_heads=2,
+        num_kv_heads=1,
+        head_dim=2,
+        vocab_size=31,
+        context_tokens=4096,
+        num_experts=num_experts,
+        num_experts_used=2,
+        weights=(WeightItem("token_embd.weight", 496), *(WeightItem(f"blk.{i}", 100) for i in range(len(blob_bytes)))),
+        blob_bytes=blob_bytes,
+    )
+
+
+def dense_reads(inventory: ModelInventory) -> dict[tuple[str, int | None], tuple[str, ...]]:
+    reads: dict[tuple[str, int | None], tuple[str, ...]] = {
+        (program, layer): (f"blk.{layer}",)
+        for layer in range(inventory.num_layers)
+        for program in (programs.ATTENTION, programs.ROUTER, programs.FFN)
+    }
+    return reads | {(programs.EMBED, None): ("token_embd.weight",), (programs.HEAD, None): ("token_embd.weight",)}
+
+
+@dataclass
+class Card:
+    """`counts` plays the router: rows of each expert in the layer about to be read."""
+
+    plan: Plan
+    device: SimDevice
+    payload: SymbolicPayload
+    runner: Runner
+    rng: random.Random
+    commands: list[Command] = field(default_factory=list)
+
+    def play(self) -> None:
+        """What the programs would have left in staging before the next look at it."""
+        counts = [self.rng.choice((0, 0, 1, 5)) for _ in range(self.plan.inventory.num_experts)]
+        staged = self.payload.host(self.plan.staging.router_counts)
+        staged[:] = struct.pack(f"<{len(counts)}i", *counts)
+        result = self.payload.host(self.plan.staging.result)
+        result[:8] = struct.pack("<q", self.rng.randrange(self.plan.inventory.vocab_size))
+
+    def serve(self, request: GenerationRequest, *, cancel_after_steps: int | None = None) -> int:
+        """Read and answer; the number of sampled tokens."""
+        self.runner.begin(request)
+        num_sampled = num_steps = 0
+        while True:
+            self.play()
+            num_steps += 1
+            is_cancelled = cancel_after_steps is not None and num_steps > cancel_after_steps
+            outcome = self.runner.advance(is_cancelled=is_cancelled)
+            if isinstance(outcome, HasClosed):
+                return num_sampled
+            if isinstance(outcome, HasSampled):
+                num_sampled += 1
+                if num_sampled == request.max_tokens:
+                    self.runner.end()
+                    return num_sampled
+                self.runner.resume()
+
+
+def symbolic_card(
+    inventory: ModelInventory, options: PlanOptions, *, arena_bytes: int, seed: int = 0, faults: Faults | None = None
+) -> Card:
+    """Started and idle. `faults` sees every command from the first one on."""
+    plan = plan_card(inventory, arena_bytes, options)
+    assert not isinstance(plan, Refusal), plan
+    description = describe_twin(
+        arena_bytes=arena_bytes,
+        segment_bytes=SEGMENT_BYTES,
+        pack_bytes=plan.pack.size_bytes,
+        staging_bytes=plan.staging.size_bytes,
+    )
+    payload = SymbolicPayload(description)
+    commands: list[Command] = []
+
+    def watch(index: int, command: Command):  # type: ignore[no-untyped-def]
+        commands.append(command)
+        return faults(index, command) if faults else None
+
+    device = SimDevice(description, {name: lambda memory, args: None for name in PROGRAMS}, payload, faults=watch)
+    device.seal()
+    recipe = Recipe(plan, dense_reads(inventory))
+    runner = Runner(device, recipe, terminators=(1, 2), pause=lambda: None)
+    runner.start()
+    return Card(plan, device, payload, runner, random.Random(seed), commands)
+
+
+def prompt(num_tokens: int, *, max_tokens: int = 2) -> GenerationRequest:
+    return GenerationRequest("r", tuple(i % 31 for i in range(num_tokens)), max_tokens)
