@@ -37,3 +37,6 @@ class ServerLimits:
     shutdown_grace_s: float = 20.0
     progress_deadline_s: float = 30.0  # /ready turns 503 beyond it
     keep_alive_comment_s: float = 5.0  # gap between SSE comments while a prompt is read
+    idle_connection_s: float = 75.0  # a connection without a request is closed; also the time to send the headers
+    body_deadline_s: float = 60.0  # a request body must have arrived
+    num_text_threads: int = 2  # parse, render and tokenize at once

@@ -1,0 +1,165 @@
+"""One TCP connection: bytes between a socket and hypercorn's HTTP protocols, and every deadline a peer is held to.
+
+    accepted --> idle <--> request and reply --> finishing (our end is closed, an unread request is dropped) --> closed
+                  |               |
+                  idle_s      write_deadline_s without one piece taken: aborted (the kernel's send buffer goes too)
+
+hypercorn's own connection shields a send without a deadline, so a client that never reads holds a shutdown for ever,
+and it closes a socket with unread data in it, which resets the connection and may take the reply (a 413 for instance)
+away from the client before it reads it. Hence this class in its place: same protocols, other edges.
+"""
+
+import contextlib
+import logging
+import socket
+import struct
+
+import h11
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol import ProtocolWrapper
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.task_group import TaskGroup
+from hypercorn.trio.worker_context import TrioSingleTask, WorkerContext
+from hypercorn.typing import ConnectionState
+
+from strata.server.exchange import CLOSE_CONNECTION
+
+log = logging.getLogger(__name__)
+
+MAX_PIECE_BYTES = 64 * 1024
+FINISHING_GAP_S = 1.0  # a finishing peer must send something, or close, this often
+FINISHING_S = 15.0  # and be done by then
+
+_GONE = (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError, OSError)
+
+
+class Retirement:
+    """hypercorn's event interface, with a `set` that does not await."""
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def set_nowait(self) -> None:
+        self._event.set()
+
+    async def set(self) -> None:
+        self._event.set()
+
+    async def clear(self) -> None:
+        self._event = trio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+
+class Connection:
+    """Serves `stream` until either side closes it. `retire` and `abort` may be called from any task."""
+
+    def __init__(self, app: ASGIWrapper, config: Config, stream: trio.SocketStream, *, write_deadline_s: float) -> None:
+        self._app, self._config, self._stream = app, config, stream
+        self._write_deadline_s = write_deadline_s
+        # One per connection: once `terminated` is set, hypercorn closes the connection after the current reply.
+        self._context = WorkerContext(None)
+        self._context.terminated = self._retirement = Retirement()
+        self._sending = trio.Lock()
+        self._reading = trio.CancelScope()
+        self._idle = TrioSingleTask()
+        self._finishing_until: float | None = None
+
+    async def run(self) -> None:
+        try:
+            async with TaskGroup() as tasks:
+                self._tasks = tasks
+                self._protocol = self._make_protocol(tasks)
+                await self._protocol.initiate()
+                await self._idle.restart(tasks, self._close_when_idle)
+                await self._read()
+        except* OSError:
+            pass  # the peer left before it said a word
+        except* Exception:  # a peer's bytes that the protocol code trips over cost this connection, never the server
+            log.exception("a connection failed")
+        finally:
+            self._stream.socket.close()
+
+    def retire(self) -> None:
+        """Close after the current reply; at once when there is none."""
+        self._retirement.set_nowait()
+
+    def abort(self) -> None:
+        """Close now and drop what the peer has not taken. Wakes a blocked send. Never blocks."""
+        with contextlib.suppress(OSError):  # it is closed already
+            self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._stream.socket.close()
+
+    def _make_protocol(self, tasks: TaskGroup) -> ProtocolWrapper:
+        peer, own = self._stream.socket.getpeername(), self._stream.socket.getsockname()
+        state = ConnectionState({CLOSE_CONNECTION: self.retire})
+        return ProtocolWrapper(
+            self._app, self._config, self._context, tasks, state, False, peer[:2], own[:2], self._on_event
+        )
+
+    async def _on_event(self, event: Event) -> None:
+        if isinstance(event, RawData):
+            await self._write(event.data)
+        elif isinstance(event, Closed):
+            await self._finish()
+        elif isinstance(event, Updated):
+            await (self._idle.restart(self._tasks, self._close_when_idle) if event.idle else self._idle.stop())
+
+    async def _write(self, data: bytes) -> None:
+        async with self._sending:
+            try:
+                for start in range(0, len(data), MAX_PIECE_BYTES):
+                    await self._write_piece(data[start : start + MAX_PIECE_BYTES])
+            except _GONE:
+                await self._protocol.handle(Closed())
+
+    async def _write_piece(self, piece: bytes) -> None:
+        # Half a piece would garble all that follows, so only the deadline may cut it, and then the connection is over.
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + self._write_deadline_s) as scope:
+            await self._stream.send_all(piece)
+        if scope.cancelled_caught:
+            self.abort()
+            raise trio.BrokenResourceError(f"peer did not take {len(piece)} B in {self._write_deadline_s} s")
+
+    async def _read(self) -> None:
+        with self._reading:
+            while True:
+                try:
+                    data = await self._stream.receive_some(MAX_PIECE_BYTES)
+                except _GONE:
+                    break
+                if self._finishing_until is None:
+                    await self._protocol.handle(RawData(bytes(data)))
+                else:
+                    self._reading.deadline = min(trio.current_time() + FINISHING_GAP_S, self._finishing_until)
+                if not data:
+                    break
+        await self._protocol.handle(Closed())
+
+    async def _finish(self) -> None:
+        """Our side is done. What a peer in the middle of its request still sends is read and dropped for a while:
+        closing a socket with unread bytes resets it, and the peer would lose our reply."""
+        if self._finishing_until is None:
+            self._finishing_until = trio.current_time() + FINISHING_S
+            with contextlib.suppress(*_GONE):
+                await self._stream.send_eof()
+            # Ends a reader too that waits in the protocol for its turn with a pipelined request.
+            gap_s = FINISHING_GAP_S if self._is_peer_sending() else 0.0
+            self._reading.deadline = trio.current_time() + gap_s
+        await self._protocol.handle(Closed())
+
+    def _is_peer_sending(self) -> bool:
+        protocol = self._protocol.protocol
+        return isinstance(protocol, H11Protocol) and protocol.connection.their_state is h11.SEND_BODY
+
+    async def _close_when_idle(self) -> None:
+        with trio.move_on_after(self._config.keep_alive_timeout):
+            await self._context.terminated.wait()
+        await self._finish()

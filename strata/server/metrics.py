@@ -1,0 +1,93 @@
+"""What /metrics shows: the engine's counters as they stand when asked, and the HTTP edge's own.
+
+A private registry, so that two servers in one process (tests) do not share counts. Decides names and buckets. Labels
+come from a fixed set: a path that no route has counts as "other".
+"""
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from strata.engine.ports import Engine
+
+ROUTES = frozenset(
+    ("/v1/chat/completions", "/v1/completions", "/v1/models", "/health", "/ready", "/metrics"),
+)
+MODEL_ROUTE = "/v1/models/{id}"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_SECONDS = (0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+
+# field of EngineStatistics, metric, help
+_GAUGES = (
+    ("num_queued", "strata_requests_queued", "Requests that wait for the engine"),
+    ("num_running", "strata_requests_running", "Requests the engine works on, 0 or 1"),
+    ("seconds_since_progress", "strata_seconds_since_progress", "Since the running request last made progress"),
+    ("chunk_tokens", "strata_chunk_tokens", "Planned prompt chunk"),
+    ("ring_slots", "strata_ring_slots", "Planned ring"),
+)
+_COUNTERS = (
+    ("num_finished", "strata_requests_finished", "Replies that were completed"),
+    ("num_cancelled", "strata_requests_cancelled", "Requests dropped because their client left"),
+    ("num_broken", "strata_requests_broken", "Requests the engine gave up"),
+    ("prompt_tokens", "strata_prompt_tokens", "Prompt tokens read"),
+    ("predicted_tokens", "strata_predicted_tokens", "Tokens generated"),
+    ("expert_reads_hit", "strata_expert_reads_hit", "Expert reads served from VRAM"),
+    ("expert_reads_missed", "strata_expert_reads_missed", "Expert reads served from the pack or the ring"),
+    ("link_bytes", "strata_link_bytes", "Bytes moved to the device"),
+    ("ring_entries", "strata_ring_entries", "Blobs that went through the ring"),
+    ("num_launches", "strata_launches", "Programs and graphs launched"),
+    ("num_maps_while_serving", "strata_maps_while_serving", "Segments mapped since the server was ready"),
+)
+
+
+class EngineCollector(Collector):
+    """Reads `engine.statistics()` once a scrape, so all its figures are of one moment."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def collect(self) -> Iterable[Metric]:
+        statistics = self._engine.statistics()
+        gauges = [GaugeMetricFamily(name, text, getattr(statistics, field)) for field, name, text in _GAUGES]
+        counters = [CounterMetricFamily(name, text, getattr(statistics, field)) for field, name, text in _COUNTERS]
+        return [*gauges, *counters]
+
+
+class Metrics:
+    """Counters and histograms of one server."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(EngineCollector(engine))
+        self._requests = Counter(
+            "strata_http_requests", "HTTP requests by route and status", ("route", "status"), registry=self.registry
+        )
+        self._seconds = Histogram(
+            "strata_http_request_seconds",
+            "From the request's headers to the end of the reply",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._first_text = Histogram(
+            "strata_time_to_first_text_seconds",
+            "From the request's headers to the first text of a stream",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+
+    def count_request(self, path: str, status: str, *, seconds: float) -> None:
+        """`status` is "disconnected" where the client left before a status was sent."""
+        route = path if path in ROUTES else MODEL_ROUTE if path.startswith("/v1/models/") else "other"
+        self._requests.labels(route, status).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def observe_first_text(self, seconds: float) -> None:
+        self._first_text.observe(seconds)
+
+    def render(self) -> bytes:
+        """Prometheus' text format."""
+        return generate_latest(self.registry)

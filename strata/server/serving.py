@@ -1,0 +1,139 @@
+"""Sockets and shutdown: one listening socket, its connections, and how they end.
+
+    shutdown.set()
+      | the listening socket is closed; idle connections are closed; new requests get 503
+      | running replies go on                                       <= shutdown_grace_s
+      | what still runs gets one error event and its connection is closed   <= CLOSING_S
+      | what is left (a client that reads nothing) is aborted
+
+So `serve` returns at most shutdown_grace_s + CLOSING_S after `shutdown`, whatever the clients do; it returns at once
+when it is cancelled. Signals are the caller's. The engine runs in the caller's nursery beside this, so that its death
+ends the server.
+"""
+
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+
+from strata.core.errors import ConfigError
+from strata.server.app import Edge
+from strata.server.connection import Connection
+from strata.server.ports import ServerLimits
+
+CLOSING_S = 2.0
+BACKLOG = 128
+MAX_HEADER_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAddress:
+    """Where the server listens; `port` is the real one where 0 was asked for."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
+
+
+async def serve(
+    app: Edge,
+    limits: ServerLimits,
+    *,
+    shutdown: trio.Event,
+    on_bound: Callable[[BoundAddress], None] = lambda address: None,
+    task_status: trio.TaskStatus[BoundAddress] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve `app` until `shutdown` is set and its replies have ended or run out of grace.
+
+    Raises ConfigError when the address cannot be had. `on_bound` and `task_status` get the address once clients can
+    connect."""
+    listener = trio.SocketListener(trio.socket.from_stdlib_socket(open_listening_socket(limits)))
+    address = BoundAddress(*listener.socket.getsockname()[:2])
+    connections: set[Connection] = set()
+    serve_one = partial(_serve_connection, app, _make_config(limits), limits, connections)
+    async with trio.open_nursery() as ending:
+        ending.start_soon(_abort_at_the_end, connections)
+        async with trio.open_nursery() as running:
+            async with trio.open_nursery() as accepting:
+                accepting.start_soon(partial(trio.serve_listeners, serve_one, [listener], handler_nursery=running))
+                on_bound(address)
+                task_status.started(address)
+                await shutdown.wait()
+                app.drain.is_draining = True
+                accepting.cancel_scope.cancel()
+            for connection in connections:
+                connection.retire()
+            ending.start_soon(_end_grace, app, limits, connections, running.cancel_scope)
+        ending.cancel_scope.cancel()
+
+
+def open_listening_socket(limits: ServerLimits) -> socket.socket:
+    """A bound socket whose options its connections inherit. Raises ConfigError."""
+    family = socket.AF_INET6 if ":" in limits.host else socket.AF_INET
+    try:
+        listening = socket.create_server((limits.host, limits.port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"cannot listen on host={limits.host} port={limits.port}: {reason}; choose another --host or --port"
+        raise ConfigError(message) from error
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # A peer whose machine vanished acknowledges nothing, neither data nor the probes of a silent connection. The names
+    # are Linux's; elsewhere the write deadline of `connection.py` is alone.
+    timeout_ms = max(1, int(limits.write_deadline_s * 1000))
+    for name, value in (("TCP_USER_TIMEOUT", timeout_ms), ("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10)):
+        if hasattr(socket, name):
+            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return listening
+
+
+def _make_config(limits: ServerLimits) -> Config:
+    """hypercorn's settings. No lifespan protocol is spoken, so its start-up and shutdown timeouts have no part here."""
+    config = Config()
+    config.errorlog = logging.getLogger("strata.server.http")
+    config.include_date_header = config.include_server_header = False
+    config.keep_alive_timeout = limits.idle_connection_s
+    config.h11_max_incomplete_size = MAX_HEADER_BYTES
+    return config
+
+
+async def _serve_connection(
+    app: Edge, config: Config, limits: ServerLimits, connections: set[Connection], stream: trio.SocketStream
+) -> None:
+    connection = Connection(ASGIWrapper(app), config, stream, write_deadline_s=limits.write_deadline_s)
+    connections.add(connection)
+    if app.drain.is_draining:
+        connection.retire()  # accepted in the moment of the shutdown
+    try:
+        await connection.run()
+    finally:
+        connections.discard(connection)
+
+
+async def _abort_at_the_end(connections: set[Connection]) -> None:
+    """Sends are shielded, so a cancelled `serve` would wait for the blocked ones: closing their sockets frees them."""
+    try:
+        await trio.sleep_forever()
+    finally:
+        _abort(connections)
+
+
+async def _end_grace(app: Edge, limits: ServerLimits, connections: set[Connection], running: trio.CancelScope) -> None:
+    await trio.sleep(limits.shutdown_grace_s)
+    app.drain.grace_over.set()
+    await trio.sleep(CLOSING_S)
+    _abort(connections)
+    running.cancel()
+
+
+def _abort(connections: set[Connection]) -> None:
+    for connection in connections:
+        connection.abort()

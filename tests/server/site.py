@@ -1,0 +1,87 @@
+"""A running server on a real socket, with a scripted engine behind it and a text port that counts letters."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import trio
+
+from strata.core.errors import RequestError
+from strata.server.app import Edge, create_app
+from strata.server.ports import ServedModel, ServerLimits
+from strata.server.serving import BoundAddress, serve
+from tests.server.scripted_engine import ScriptedEngine, Scripts, say
+from tests.server.wire import Wire
+
+MODEL = ServedModel("tiny", created_s=1_700_000_000, context_tokens=64, vocab_size=300)
+LIMITS = ServerLimits(
+    port=0,
+    max_body_bytes=256 * 1024,
+    write_deadline_s=20.0,
+    shutdown_grace_s=20.0,
+    keep_alive_comment_s=20.0,
+    idle_connection_s=20.0,
+)
+GUARD_S = 20.0  # an upper guard, far above what anything here takes
+
+Json = dict[str, Any]
+
+
+class LetterText:
+    """One token a character, its code point modulo the vocabulary; one more for each message."""
+
+    def render_chat(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+        ids: list[int] = []
+        for message in messages:
+            if "UNRENDERABLE" in message["content"]:
+                raise RequestError("the template refused the messages", code="template_error", param="messages")
+            if "BUG" in message["content"]:
+                raise ZeroDivisionError("a mistake of ours")
+            ids += [1, *self.encode_prompt(message["content"])]
+        return tuple(ids)
+
+    def encode_prompt(self, text: str) -> tuple[int, ...]:
+        return tuple(ord(letter) % MODEL.vocab_size for letter in text)
+
+
+def make_app(engine: ScriptedEngine, limits: ServerLimits = LIMITS) -> Edge:
+    return create_app(engine, LetterText(), MODEL, limits)
+
+
+@dataclass
+class Site:
+    app: Edge
+    engine: ScriptedEngine
+    address: BoundAddress
+    shutdown: trio.Event
+    is_over: trio.Event = field(default_factory=trio.Event)
+
+    async def connect(self) -> Wire:
+        return Wire(await trio.open_tcp_stream(self.address.host, self.address.port))
+
+
+@asynccontextmanager
+async def serving(scripts: Scripts | None = None, *, max_queued: int = 16, **limits: Any) -> AsyncIterator[Site]:
+    """A site for the length of a test; what is left of it is cancelled at the end."""
+    engine = ScriptedEngine(scripts or say("Hello", " world"), max_queued=max_queued)
+    chosen = replace(LIMITS, **limits)
+    app, shutdown = make_app(engine, chosen), trio.Event()
+    with trio.fail_after(GUARD_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(engine.run)
+            bound: list[BoundAddress] = []
+            is_over = trio.Event()
+
+            async def run(*, task_status: trio.TaskStatus[BoundAddress] = trio.TASK_STATUS_IGNORED) -> None:
+                await serve(app, chosen, shutdown=shutdown, on_bound=bound.append, task_status=task_status)
+                is_over.set()
+
+            address = await nursery.start(run)
+            assert bound == [address]
+            yield Site(app, engine, address, shutdown, is_over)
+            nursery.cancel_scope.cancel()
+
+
+def chat(content: str = "hi", **more: Any) -> Json:
+    return {"messages": [{"role": "user", "content": content}], **more}
