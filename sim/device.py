@@ -1,0 +1,301 @@
+"""The twin: a card that keeps no secrets. It obeys `strata.device.Device`, and checks what a card would not.
+
+A payload applies commands; ownership, definedness, content and order are checked around it (`shadow.py`). Commands
+take effect in the order of submission, which is one legal order among many: the clocks find what another order would
+have broken. The twin knows nothing of the core's plans, tables or ledgers; it judges them.
+
+    submit --> faults --> shadow: check, note --> payload: apply --> completions
+
+**Host access.** `host(extent)` on staging counts as an access by the host that reads and writes exactly `extent`,
+at the moment of the call: every command that touches those bytes must be known to be over, which the host learns
+only from the `Reached` of a later `Notify`. Ask for a view each time, and for no more than is needed; what is done
+later through a view that was kept goes unseen.
+
+**Reads.** Every byte of a declared read must be defined. A declared write defines its whole extent, and may read it.
+A publishing copy makes its version known when it is applied; `tables.py` says which version a launch may name.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sim.errors import GraphError, PackError, UnknownProgram
+from sim.faults import Faults, targets_of
+from sim.graphs import Graph, capture_graph, check_graph
+from sim.payload import Payload
+from sim.scope import LaunchScope
+from sim.shadow import Shadow, Side, check_group
+from sim.streams import ACTOR_OF, HOST, Operation
+from sim.tables import Readers
+from strata.core.commands import (
+    Access,
+    Command,
+    Copy,
+    Digest,
+    Fill,
+    GraphLaunch,
+    Launch,
+    Map,
+    Notify,
+    Record,
+    TableRead,
+    Transfer,
+    Unmap,
+    Wait,
+    size_of,
+)
+from strata.core.events import Event, Reached
+from strata.core.extent import Extent, HostExtent, HostSpace
+from strata.device import DeviceDescription, DeviceStatistics, Programs
+
+ARENA_ADDRESS = 0x1000_0000_0000
+PACK_ADDRESS = 0x2000_0000_0000
+"""Fixed and far apart: addresses in tables are the same in every run, and none is a place in this process."""
+
+DIGEST_BYTES = 8
+
+__all__ = ["ARENA_ADDRESS", "PACK_ADDRESS", "CardRow", "Faults", "SimDevice", "describe_twin"]
+
+
+def describe_twin(*, arena_bytes: int, segment_bytes: int, pack_bytes: int, staging_bytes: int) -> DeviceDescription:
+    """A virtual card. Raises ValueError when the arena is not whole segments."""
+    if segment_bytes <= 0 or arena_bytes <= 0 or arena_bytes % segment_bytes:
+        raise ValueError(f"arena_bytes={arena_bytes} must be a multiple of segment_bytes={segment_bytes}, both above 0")
+    return DeviceDescription("twin", arena_bytes, segment_bytes, pack_bytes, staging_bytes, ARENA_ADDRESS, PACK_ADDRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class CardRow:
+    """A run of bytes with one owner, "" for nobody."""
+
+    offset_bytes: int
+    size_bytes: int
+    owner: str
+
+
+@dataclass(slots=True)
+class _Counts:
+    commands: int = 0
+    launches: int = 0
+    graph_launches: int = 0
+    to_device_bytes: int = 0
+    to_host_bytes: int = 0
+    pack_read_bytes: int = 0
+
+
+class SimDevice:
+    """`manifest` names what lies where in the pack, from the model file: copies out of it are held against that."""
+
+    def __init__(
+        self,
+        description: DeviceDescription,
+        programs: Programs,
+        payload: Payload,
+        *,
+        faults: Faults | None = None,
+        manifest: Sequence[tuple[HostExtent, str]] = (),
+    ) -> None:
+        self._description = description
+        self._programs = programs
+        self._payload = payload
+        self._faults = faults
+        self._shadow = Shadow(description, manifest)
+        self._graphs: dict[str, Graph] = {}
+        self._events: list[tuple[Event, tuple[int, ...] | None]] = []
+        self._counts = _Counts()
+        self._index = 0
+        self._is_closed = False
+
+    def describe(self) -> DeviceDescription:
+        return self._description
+
+    def submit(self, commands: Sequence[Command]) -> None:
+        """Raises the class of `errors.py` that fits; commands before the refused one stand."""
+        assert not self._is_closed
+        for command in commands:
+            index, self._index = self._index, self._index + 1
+            failed = self._faults(index, command) if self._faults is not None else None
+            actor = HOST if isinstance(command, (Map, Unmap, Transfer)) else ACTOR_OF[command.stream]
+            by = self._shadow.clocks.issue(actor, index, command)
+            if failed is not None:
+                self._spoil(command, by)
+                self._events.append((failed, None))
+            else:
+                self._apply(command, by)
+            self._counts.commands += 1
+
+    def completions(self) -> Sequence[Event]:
+        """Everything reached since the last call: on the twin a command is over once it is submitted. By taking a
+        Reached, the host knows that all before its Notify is over."""
+        taken, self._events = self._events, []
+        for _, snapshot in taken:
+            if snapshot is not None:
+                self._shadow.clocks.join_host(snapshot)
+        return [event for event, _ in taken]
+
+    def capture(self, name: str, launches: Sequence[Launch]) -> None:
+        """Runs nothing; a graph of that name is replaced. Programs must be known and the bytes mapped and owned now."""
+        assert launches, name
+        for launch in launches:
+            self._check_program(launch)
+        by = Operation(HOST, self._shadow.clocks.of(HOST)[HOST], self._index, f"capture of graph {name}")
+        self._graphs[name] = capture_graph(name, launches, self._shadow.vram, by)
+
+    def host(self, extent: HostExtent) -> memoryview:
+        """See the module's head for what this counts as. The pack is read-only once sealed."""
+        assert not self._is_closed
+        by = self._shadow.clocks.issue(HOST, self._index, extent)
+        self._shadow.check_host_access(extent, by)
+        view = self._payload.host(extent)
+        if extent.space is HostSpace.STAGING:
+            self._shadow.note_write(extent, by)
+            return view
+        return view.toreadonly() if self._shadow.host.is_sealed else view
+
+    def seal(self) -> None:
+        """From here on commands may read the pack. Views given out before must not be written any more; where the
+        payload can, it makes that impossible."""
+        if self._shadow.host.is_sealed:
+            raise PackError("seal refused: the pack is sealed already")
+        self._payload.seal()
+        self._shadow.host.is_sealed = True
+
+    def statistics(self) -> DeviceStatistics:
+        counts, vram = self._counts, self._shadow.vram
+        return DeviceStatistics(
+            mapped_bytes=vram.mapped_bytes,
+            num_maps=vram.num_maps,
+            num_commands=counts.commands,
+            num_launches=counts.launches,
+            num_graph_launches=counts.graph_launches,
+            copied_to_device_bytes=counts.to_device_bytes,
+            copied_to_host_bytes=counts.to_host_bytes,
+            pack_read_bytes=counts.pack_read_bytes,
+        )
+
+    def card_map(self) -> tuple[CardRow, ...]:
+        """Who owns which bytes now, in address order, the whole arena."""
+        rows = self._shadow.vram.owner_rows(Extent(0, self._description.arena_bytes))
+        return tuple(CardRow(start, end - start, owner) for start, end, owner in rows)
+
+    def close(self) -> None:
+        """Gives back all memory. No view, of the host's or of a program's, may be used after it."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._payload.close()
+
+    def _apply(self, command: Command, by: Operation) -> None:
+        match command:
+            case Launch():
+                self._launch(command, by)
+                self._counts.launches += 1
+            case GraphLaunch():
+                self._launch_graph(command, by)
+                self._counts.launches += 1
+                self._counts.graph_launches += 1
+            case Copy():
+                self._copy(command, by)
+            case Fill():
+                assert 0 <= command.value <= 255, command
+                self._check(by, reads=(), writes=(command.target,))
+                self._payload.fill(command.target.extent, command.value)
+            case Digest():
+                assert command.target.size_bytes == DIGEST_BYTES, command
+                self._check(by, reads=(command.source,), writes=(command.target,))
+                self._payload.digest(command.source.extent, command.target)
+            case Record():
+                self._shadow.clocks.record(command)
+            case Wait():
+                self._shadow.clocks.wait(command, by)
+            case Notify():
+                self._events.append((Reached(command.tag), self._shadow.clocks.snapshot(by.actor)))
+            case Map():
+                self._shadow.map(command, by)
+                self._payload.map(command.segment_index, command.extent)
+                self._payload.poison(command.extent)
+            case Unmap():
+                self._shadow.unmap(command, by)
+                self._payload.unmap(command.extent)
+            case Transfer():
+                self._shadow.transfer(command, by)
+                self._poison(command.extent)
+
+    def _check(
+        self, by: Operation, *, reads: Sequence[Side], writes: Sequence[Side], tables: Sequence[Readers] = ()
+    ) -> None:
+        """Check all, then note all: a refused command leaves no mark. `tables` are checked already."""
+        shadow = self._shadow
+        for side in reads:
+            shadow.check_read(side, by)
+        for side in writes:
+            shadow.check_write(side, by)
+        for table in tables:
+            shadow.tables.note_read(table, by)
+        for side in reads:
+            shadow.note_read(side, by)
+        for side in writes:
+            shadow.note_write(side, by)
+
+    def _copy(self, command: Copy, by: Operation) -> None:
+        if command.publishes is not None:
+            self._shadow.tables.check_publish(command.publishes, by)
+        if len(command.pairs) > 1:
+            check_group(command.pairs, by)
+        for pair in command.pairs:
+            if isinstance(pair.source, HostExtent) and isinstance(pair.target, Access):
+                self._shadow.host.check_name(pair.source, pair.target.content, by)
+        self._check(by, reads=[p.source for p in command.pairs], writes=[p.target for p in command.pairs])
+        for pair in command.pairs:
+            self._payload.copy(_bytes_of(pair.source), _bytes_of(pair.target))
+            if isinstance(pair.target, HostExtent):
+                self._counts.to_host_bytes += size_of(pair.target)
+            else:
+                self._counts.to_device_bytes += size_of(pair.target)
+        if command.publishes is not None:
+            table = tuple(pair.target for pair in command.pairs if isinstance(pair.target, Access))
+            self._shadow.tables.publish(command.publishes, table, by)
+
+    def _launch(self, launch: Launch, by: Operation) -> None:
+        self._check_program(launch)
+        reads = [read for read in launch.reads if isinstance(read, Access)]
+        versions = [read for read in launch.reads if isinstance(read, TableRead)]
+        tables = [self._shadow.check_table(version, by) for version in versions]
+        self._check(by, reads=reads, writes=launch.writes, tables=tables)
+        scope = LaunchScope(self._description, by, reads=reads, writes=launch.writes, tables=tables)
+        self._payload.run(self._programs[launch.program], launch.args, scope)
+        self._counts.pack_read_bytes += scope.pack_read_bytes
+
+    def _launch_graph(self, command: GraphLaunch, by: Operation) -> None:
+        graph = self._graphs.get(command.graph)
+        if graph is None:
+            raise GraphError(f"{by} refused: graph={command.graph} was never captured", command)
+        check_graph(graph, self._shadow.vram, by)
+        for launch in graph.launches:
+            node = replace(launch, reads=tuple(_bind(read, command.table_version) for read in launch.reads))
+            self._launch(node, self._shadow.clocks.issue(by.actor, by.index, command))
+
+    def _check_program(self, launch: Launch) -> None:
+        if launch.program not in self._programs:
+            known = ", ".join(sorted(self._programs)) or "none"
+            raise UnknownProgram(f"program={launch.program} is not known; this device has: {known}", launch)
+
+    def _spoil(self, command: Command, by: Operation) -> None:
+        """The command was taken and failed on its way: what it was to write is anything now."""
+        writes = targets_of(command, self._graphs)
+        for side in writes:
+            self._shadow.check_write(side, by)
+        for side in writes:
+            self._shadow.note_write(side, by, is_defined=False)
+            if isinstance(side, Access):
+                self._poison(side.extent)
+
+    def _poison(self, extent: Extent) -> None:
+        for part in self._shadow.vram.mapped_parts(extent):
+            self._payload.poison(part)
+
+
+def _bytes_of(side: Side) -> Extent | HostExtent:
+    return side.extent if isinstance(side, Access) else side
+
+
+def _bind(read: Access | TableRead, version: int) -> Access | TableRead:
+    return TableRead(version) if isinstance(read, TableRead) else read

@@ -1,0 +1,43 @@
+"""The bodies that the conformance suite runs on. A body is made by `make_device(programs)`: every body has the same
+geometry in units of its own segment, and gives its memory back at the end of the test."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from sim.bytes import BytesPayload
+from sim.device import SimDevice, describe_twin
+from strata.device import Device, Programs
+
+DeviceFactory = Callable[[Programs], Device]
+
+NUM_SEGMENTS = 6
+PACK_BYTES = 64 * 1024
+STAGING_BYTES = 16 * 1024
+
+
+def make_twin(programs: Programs) -> Device:
+    segment_bytes = 16 * 1024
+    description = describe_twin(
+        arena_bytes=NUM_SEGMENTS * segment_bytes,
+        segment_bytes=segment_bytes,
+        pack_bytes=PACK_BYTES,
+        staging_bytes=STAGING_BYTES,
+    )
+    return SimDevice(description, programs, BytesPayload(description))
+
+
+BODIES: dict[str, DeviceFactory] = {"twin": make_twin}
+
+
+@pytest.fixture(params=BODIES.values(), ids=BODIES.keys())
+def make_device(request: pytest.FixtureRequest) -> Iterator[DeviceFactory]:
+    made: list[Device] = []
+
+    def make(programs: Programs) -> Device:
+        made.append(request.param(programs))
+        return made[-1]
+
+    yield make
+    for device in made:
+        device.close()
