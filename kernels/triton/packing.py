@@ -1,0 +1,220 @@
+"""Packed form: the bytes of one quantized matrix, rearranged once at load so that a card reads them in wide words.
+
+A ggml block mixes codes and scales and is 18, 34, 136, 176 or 210 bytes long, so its codes are almost never 16-byte
+aligned. The packed form keeps every byte's information and the total size, and sorts it into planes, one after the
+other, each [rows, ...] and row-major:
+
+    codes    4 bits a weight: u32 [rows, groups, 4], 8 bits: u32 [rows, groups, 8]      (a group = 32 weights of a row)
+    high     Q5_K u8 [rows, groups, 4]; Q6_K u16 [rows, groups, 4]; else absent
+    scales   Q4_0, Q8_0 f16 [rows, groups]; Q4_1 (f16 d, f16 m) [rows, groups]; MXFP4 u8 [rows, groups]
+             Q4_K, Q5_K 16 B a block of 256: f16 d, f16 dmin, u8 low[8], u32 high: low[s] = sc & 15 | (mn & 15) << 4,
+             bits 4s..4s+3 of high = sc >> 4 | (mn >> 4) << 2
+             Q6_K int8 [rows, groups, 2]; IQ4_XS 8 B a block: f16 d, u16 scales_h, u8 scales_l[4]
+    tail     Q6_K f16 d [rows, blocks]; else absent
+
+Word j of a group holds, at place i, the code of weight (words in a group) * i + j. So the j of one place are neighbours
+in x (a decode kernel reads x in 16-byte pieces), and [.., place, j] is the natural order (a prompt kernel needs no
+shuffle). Bits of `high` for word j and place i: bit i (Q5_K), bits 2i, 2i+1 (Q6_K). Q8_0 codes are q + 128.
+
+Float types stay as they are. A digest of a blob on the card covers the packed form. numpy only: no triton, no torch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+GROUP = 32
+
+F32, F16, Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K, IQ4_XS, BF16, MXFP4 = 0, 1, 2, 3, 8, 12, 13, 14, 23, 30, 39
+FLOAT_TYPES = (F32, F16, BF16)
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """Where the fields of a file block lie: (first byte, bytes). `block` weights, `size_bytes` a block."""
+
+    block: int
+    size_bytes: int
+    codes: tuple[int, int]
+    scales: tuple[int, int]
+    high: tuple[int, int] | None = None
+    tail: tuple[int, int] | None = None
+
+
+_FORMATS = {
+    Q4_0: _Format(32, 18, codes=(2, 16), scales=(0, 2)),
+    Q4_1: _Format(32, 20, codes=(4, 16), scales=(0, 4)),
+    Q8_0: _Format(32, 34, codes=(2, 32), scales=(0, 2)),
+    Q4_K: _Format(256, 144, codes=(16, 128), scales=(0, 16)),
+    Q5_K: _Format(256, 176, codes=(48, 128), scales=(0, 16), high=(16, 32)),
+    Q6_K: _Format(256, 210, codes=(0, 128), scales=(192, 16), high=(128, 64), tail=(208, 2)),
+    IQ4_XS: _Format(256, 136, codes=(8, 128), scales=(0, 8)),
+    MXFP4: _Format(32, 17, codes=(1, 16), scales=(0, 1)),
+}
+PACKED_TYPES = tuple(_FORMATS)
+
+
+def packed_bytes(type_id: int, *, rows: int, columns: int) -> int:
+    """Bytes of a packed matrix: those of the file form."""
+    if type_id in FLOAT_TYPES:
+        return rows * columns * (4 if type_id == F32 else 2)
+    return rows * columns // _FORMATS[type_id].block * _FORMATS[type_id].size_bytes
+
+
+def scales_bytes(type_id: int, *, rows: int, columns: int) -> tuple[int, int]:
+    """(first byte, bytes) of the scales plane of a packed matrix."""
+    form = _FORMATS[type_id]
+    num_blocks = rows * columns // form.block
+    return (form.codes[1] + (form.high[1] if form.high else 0)) * num_blocks, form.scales[1] * num_blocks
+
+
+def pack(data: Bytes, type_id: int, *, rows: int, columns: int) -> Bytes:
+    """data: uint8, one matrix in file form, [rows, columns] weights -> the packed form, as many bytes."""
+    if type_id in FLOAT_TYPES:
+        return data.copy()
+    form, blocks = _blocks(data, type_id, rows, columns)
+    codes = _file_codes(blocks, type_id, form)  # [blocks, block] numbers, in weight order
+    words, high = _to_words(codes, type_id)
+    scales = _field(blocks, form.scales)
+    if type_id in (Q4_K, Q5_K):
+        scales = _pack_six_bits(scales)
+    planes = [words, high, scales, _field(blocks, form.tail)]
+    return np.concatenate([plane.reshape(-1).view(np.uint8) for plane in planes if plane is not None])
+
+
+def unpack(data: Bytes, type_id: int, *, rows: int, columns: int) -> Bytes:
+    """The inverse of `pack`, bit for bit."""
+    if type_id in FLOAT_TYPES:
+        return data.copy()
+    form = _FORMATS[type_id]
+    num_blocks = rows * columns // form.block
+    assert data.size == num_blocks * form.size_bytes, (type_id, data.size, rows, columns)
+    widths = [span[1] if span else 0 for span in (form.codes, form.high, form.scales, form.tail)]
+    ends = np.cumsum([width * num_blocks for width in widths])
+    words, high, scales, tail = (plane.reshape(num_blocks, -1) for plane in np.split(data, ends[:-1]))
+    blocks = np.empty((num_blocks, form.size_bytes), np.uint8)
+    if type_id in (Q4_K, Q5_K):
+        scales = _unpack_six_bits(scales)
+    for span, field in ((form.scales, scales), (form.tail, tail)):
+        if span:
+            blocks[:, span[0] : span[0] + span[1]] = field
+    _put_file_codes(blocks, type_id, form, _from_words(words, high, type_id, form))
+    return blocks.reshape(-1)
+
+
+def _blocks(data: Bytes, type_id: int, rows: int, columns: int) -> tuple[_Format, Bytes]:
+    form = _FORMATS[type_id]
+    assert columns % form.block == 0, (type_id, columns)
+    assert data.size == rows * columns // form.block * form.size_bytes, (type_id, data.size, rows, columns)
+    return form, data.reshape(-1, form.size_bytes)
+
+
+def _field(blocks: Bytes, span: tuple[int, int] | None) -> Bytes | None:
+    return None if span is None else np.ascontiguousarray(blocks[:, span[0] : span[0] + span[1]])
+
+
+# --- codes: file order <-> weight order --------------------------------------------------------------------------
+
+
+def _nibble_order(type_id: int) -> tuple[int, int]:
+    """(bytes whose low nibbles come first, in weight order, before their high nibbles; weights they cover)."""
+    return {Q4_K: (32, 64), Q5_K: (32, 64), Q6_K: (64, 128)}.get(type_id, (16, 32))
+
+
+def _file_codes(blocks: Bytes, type_id: int, form: _Format) -> Bytes:
+    raw = blocks[:, form.codes[0] : form.codes[0] + form.codes[1]]
+    if type_id == Q8_0:
+        return raw ^ 0x80
+    piece = raw.reshape(len(blocks), -1, 1, _nibble_order(type_id)[0])
+    codes = np.concatenate([piece & 15, piece >> 4], axis=2).reshape(len(blocks), form.block)
+    if form.high:
+        codes |= _file_high(blocks, type_id, form.high) << 4
+    return codes
+
+
+def _file_high(blocks: Bytes, type_id: int, span: tuple[int, int]) -> Bytes:
+    """Bits above the nibble, in weight order: [blocks, 256]."""
+    raw = blocks[:, span[0] : span[0] + span[1]]
+    if type_id == Q5_K:
+        shifts = np.arange(8, dtype=np.uint8)[None, :, None]
+        return ((raw[:, None, :] >> shifts) & 1).reshape(len(blocks), 256)
+    shifts = np.arange(0, 8, 2, dtype=np.uint8)[None, None, :, None]
+    return ((raw.reshape(-1, 2, 1, 32) >> shifts) & 3).reshape(len(blocks), 256)
+
+
+def _put_file_codes(blocks: Bytes, type_id: int, form: _Format, codes: Bytes) -> None:
+    start, size = form.codes
+    if type_id == Q8_0:
+        blocks[:, start : start + size] = codes ^ 0x80
+        return
+    halves = (codes & 15).reshape(len(blocks), -1, 2, _nibble_order(type_id)[0])
+    blocks[:, start : start + size] = (halves[:, :, 0] | halves[:, :, 1] << 4).reshape(len(blocks), size)
+    if not form.high:
+        return
+    start, size = form.high
+    if type_id == Q5_K:
+        planes = (codes >> 4).reshape(-1, 8, 32) << np.arange(8, dtype=np.uint8)[None, :, None]
+        blocks[:, start : start + size] = np.bitwise_or.reduce(planes, axis=1)
+    else:
+        planes = (codes >> 4).reshape(-1, 2, 4, 32) << np.arange(0, 8, 2, dtype=np.uint8)[None, None, :, None]
+        blocks[:, start : start + size] = np.bitwise_or.reduce(planes, axis=2).reshape(-1, 64)
+
+
+# --- codes: weight order <-> words -------------------------------------------------------------------------------
+
+
+def _to_words(codes: Bytes, type_id: int) -> tuple[NDArray[np.uint32], NDArray[np.unsignedinteger] | None]:
+    if type_id == Q8_0:
+        places = codes.reshape(-1, 4, 8).transpose(0, 2, 1)  # [groups, word, place]
+        return np.ascontiguousarray(places).view(np.uint32), None
+    places = codes.reshape(-1, 8, 4).transpose(0, 2, 1)
+    low = places & 15
+    words = np.ascontiguousarray(low[:, :, 0::2] | low[:, :, 1::2] << 4).view(np.uint32)
+    above = places >> 4
+    high: NDArray[np.unsignedinteger] | None = None
+    if type_id == Q5_K:
+        high = np.bitwise_or.reduce(above << np.arange(8, dtype=np.uint8), axis=2)
+    elif type_id == Q6_K:
+        high = np.bitwise_or.reduce(above.astype(np.uint16) << np.arange(0, 16, 2, dtype=np.uint16), axis=2)
+    return words, high
+
+
+def _from_words(words: Bytes, high: Bytes, type_id: int, form: _Format) -> Bytes:
+    if type_id == Q8_0:
+        return words.reshape(-1, 8, 4).transpose(0, 2, 1).reshape(-1, form.block)
+    packed = words.reshape(-1, 4, 4)
+    places = np.stack([packed & 15, packed >> 4], axis=3).reshape(-1, 4, 8)
+    if type_id == Q5_K:
+        places = places | ((high.reshape(-1, 4, 1) >> np.arange(8, dtype=np.uint8)) & 1) << 4
+    elif type_id == Q6_K:
+        bits = high.reshape(-1).view("<u2").reshape(-1, 4, 1) >> np.arange(0, 16, 2, dtype=np.uint16)
+        places = places | ((bits & 3) << 4).astype(np.uint8)
+    return places.transpose(0, 2, 1).reshape(-1, form.block)
+
+
+# --- the twelve bytes of Q4_K and Q5_K ---------------------------------------------------------------------------
+
+
+def _pack_six_bits(scales: Bytes | None) -> Bytes:
+    """[blocks, 16] of the file (d, dmin, 12 B) -> [blocks, 16] packed: one rule for all eight sub-blocks."""
+    assert scales is not None
+    s = scales[:, 4:]
+    first, second, third = s[:, :4], s[:, 4:8], s[:, 8:]
+    sc = np.concatenate([first & 63, (third & 15) | (first >> 6) << 4], axis=1)
+    mn = np.concatenate([second & 63, (third >> 4) | (second >> 6) << 4], axis=1)
+    nibbles = sc >> 4 | (mn >> 4) << 2
+    return np.concatenate([scales[:, :4], (sc & 15) | (mn & 15) << 4, nibbles[:, 0::2] | nibbles[:, 1::2] << 4], axis=1)
+
+
+def _unpack_six_bits(scales: Bytes) -> Bytes:
+    low, high = scales[:, 4:12], scales[:, 12:]
+    nibbles = np.stack([high & 15, high >> 4], axis=2).reshape(-1, 8)
+    sc = (low & 15) | (nibbles & 3) << 4
+    mn = low >> 4 | (nibbles >> 2) << 4
+    first = sc[:, :4] | (sc[:, 4:] >> 4) << 6
+    second = mn[:, :4] | (mn[:, 4:] >> 4) << 6
+    third = (sc[:, 4:] & 15) | (mn[:, 4:] & 15) << 4
+    return np.concatenate([scales[:, :4], first, second, third], axis=1)

@@ -1,0 +1,203 @@
+"""The one place that knows everything: configuration -> model -> device -> engine -> server, and how they end together.
+
+The engine runs in the nursery that also runs the server. If it dies, the process ends with EXIT_DEVICE_LOST and health
+never lies; a first SIGTERM or SIGINT drains, a second one ends at once.
+"""
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+
+import torch
+import trio
+from quart import Response
+
+from sim.bytes import BytesPayload
+from sim.device import SimDevice, describe_twin
+from strata.core.config import TWIN_SEGMENT_BYTES, ServeConfig
+from strata.core.errors import ConfigError, DeviceError
+from strata.core.extent import HostExtent
+from strata.core.memory.planner import Plan
+from strata.core.serving.launches import Recipe, blob_content, weight_content
+from strata.core.units import format_bytes
+from strata.engine.runner import Runner
+from strata.engine.steward import Steward
+from strata.engine.thread import DeviceThread
+from strata.model.pack_reader import PackReader
+from strata.model.program_reads import dense_reads
+from strata.model.programs.build import build_programs
+from strata.model.text import ModelText, load_text
+from strata.planning import PlannedModel, plan_model
+from strata.server.app import create_app, reply
+from strata.server.ports import ServedModel, ServerLimits
+from strata.server.serving import BoundAddress, serve
+
+EXIT_DEVICE_LOST = 70
+_SHARD_SUFFIX = re.compile(r"-\d{5}-of-\d{5}$")
+
+Say = Callable[[str], None]
+
+
+def say(line: str) -> None:
+    """One line for whoever started the server; scripts read the last one before it serves."""
+    print(f"strata: {line}", flush=True)
+
+
+def run_server(config: ServeConfig) -> int:
+    """Serve until told to stop; the exit code. Raises ConfigError for whatever the user can mend."""
+    planned = plan_model(config)
+    text = load_text(planned.file.metadata, context_tokens=planned.plan.options.context_tokens)
+    device = open_twin(planned)
+    try:
+        trio.run(_run, planned, text, device)
+    except BaseExceptionGroup as group:
+        # The nursery wraps what its tasks raise; people get the first reason, in one line.
+        if (refused := group.subgroup(ConfigError)) is not None:
+            raise _first(refused) from None
+        if (lost := group.subgroup(DeviceError)) is not None:
+            print(f"strata: the device is lost: {_first(lost)}", file=sys.stderr)
+            return EXIT_DEVICE_LOST
+        raise
+    finally:
+        device.close()
+    return 0
+
+
+def open_twin(planned: PlannedModel) -> SimDevice:
+    """A virtual card with the model's weights in its pack, not yet mapped. Reads the whole file once."""
+    plan, spec = planned.plan, planned.spec
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
+    description = describe_twin(
+        arena_bytes=plan.arena_bytes,
+        segment_bytes=TWIN_SEGMENT_BYTES,
+        pack_bytes=plan.pack.size_bytes,
+        staging_bytes=plan.staging.size_bytes,
+    )
+    programs = build_programs(
+        spec,
+        plan.weights,
+        kv_format=plan.options.kv_format,
+        context_tokens=plan.options.context_tokens,
+        arena_address=description.arena_address,
+        arena_bytes=description.arena_bytes,
+    )
+    device = SimDevice(description, programs, BytesPayload(description), manifest=pack_manifest(plan))
+    fill_pack(device, planned)
+    device.seal()
+    return device
+
+
+def fill_pack(device: SimDevice, planned: PlannedModel) -> None:
+    """Every weight from the file to its place in the host master."""
+    pack = planned.plan.pack
+    with PackReader(planned.spec) as reader:
+        for name, home in pack.weights.items():
+            reader.read_dense(name, device.host(home))
+        for layer, row in enumerate(pack.blobs):
+            for expert, home in enumerate(row):
+                reader.read_blob(layer=layer, expert=expert, target=device.host(home))
+
+
+def pack_manifest(plan: Plan) -> list[tuple[HostExtent, str]]:
+    """What lies where in the pack, for the twin to hold copies against."""
+    weights = [(home, weight_content(name)) for name, home in plan.pack.weights.items()]
+    blobs = [
+        (home, blob_content(layer, expert))
+        for layer, row in enumerate(plan.pack.blobs)
+        for expert, home in enumerate(row)
+    ]
+    return weights + blobs
+
+
+def make_steward(planned: PlannedModel, text: ModelText, device: SimDevice, thread: DeviceThread) -> Steward:
+    plan, end_ids = planned.plan, text.tokenizer.end_ids
+    runner = Runner(device, Recipe(plan, dense_reads(planned.spec)), sorted(end_ids), pause=partial(time.sleep, 5e-5))
+    return Steward(
+        runner,
+        device,
+        terminators=end_ids,
+        make_terminator=text.new_stream,
+        run_step=thread.run,
+        clock=time.monotonic,
+        max_queued=planned.config.max_queued,
+        chunk_tokens=plan.prompt.chunk_tokens,
+        ring_slots=len(plan.prompt.ring),
+    )
+
+
+def served_model(planned: PlannedModel) -> ServedModel:
+    path = planned.file.path
+    return ServedModel(
+        model_id=_SHARD_SUFFIX.sub("", path.stem),
+        created_s=int(path.stat().st_mtime),
+        context_tokens=planned.plan.options.context_tokens,
+        vocab_size=planned.spec.vocab_size,
+    )
+
+
+async def _run(planned: PlannedModel, text: ModelText, device: SimDevice) -> None:
+    config, model = planned.config, served_model(planned)
+    thread, shutdown = DeviceThread(), trio.Event()
+    limits = ServerLimits(host=config.host, port=config.port, api_key=config.api_key)
+    steward = make_steward(planned, text, device, thread)
+    app = create_app(steward, text, model, limits)
+    app.add_url_rule("/debug/card", "card", partial(_show_card, planned, device, steward, thread), methods=["GET"])
+    _say_plan(planned)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(steward.run)
+        nursery.start_soon(_watch_signals, steward, shutdown, nursery.cancel_scope)
+        await serve(app, limits, shutdown=shutdown, on_bound=partial(_say_address, model))
+        nursery.cancel_scope.cancel()
+    thread.close()
+
+
+async def _watch_signals(steward: Steward, shutdown: trio.Event, everything: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            if shutdown.is_set():
+                everything.cancel()
+                return
+            say("draining: running replies may end, new requests are refused; signal again to stop at once")
+            shutdown.set()
+            steward.drain()
+
+
+async def _show_card(planned: PlannedModel, device: SimDevice, steward: Steward, thread: DeviceThread) -> Response:
+    """Who owns which bytes now, and the counters. The map is read in the device's thread, between two steps."""
+    rows = await thread.run(device.card_map)
+    return reply(
+        {
+            "rows": [asdict(row) for row in rows],
+            "chunk_tokens": planned.plan.prompt.chunk_tokens,
+            "ring_slots": len(planned.plan.prompt.ring),
+            "statistics": asdict(steward.statistics()),
+        }
+    )
+
+
+def _say_plan(planned: PlannedModel) -> None:
+    plan, spec = planned.plan, planned.spec
+    if planned.config.vram_bytes is not None and planned.config.vram_bytes != plan.arena_bytes:
+        say(f"vram={planned.config.vram_bytes:,} B is not whole segments; the card has {plan.arena_bytes:,} B")
+    say(
+        f"twin, a virtual card of {format_bytes(plan.arena_bytes)}: {spec.architecture}, context "
+        f"{plan.options.context_tokens:,}, {len(plan.slots)} of {plan.inventory.num_pairs} experts resident, "
+        f"chunk {plan.prompt.chunk_tokens}, ring {len(plan.prompt.ring)}"
+    )
+
+
+def _say_address(model: ServedModel, address: BoundAddress) -> None:
+    say(f"serving {model.model_id} on {address.url}")
+
+
+def _first(group: BaseException) -> BaseException:
+    error = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+

@@ -1,0 +1,115 @@
+"""`strata demo`: a real model answers from a virtual card that is smaller than its experts, over the real API.
+
+Decides what is asked, what is shown, and what makes the demo a failure. The server is a child process started the
+way anybody would start it; everything shown comes over HTTP, the card's map and counters from GET /debug/card:
+
+    {"rows": [{"owner": str, "offset_bytes": int, "size_bytes": int}, ...],
+     "chunk_tokens": int, "ring_slots": int, "statistics": {every field of EngineStatistics}}
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import httpx
+
+from strata.commands.api_client import ApiError, Completed, connect, get_json, stream_chat
+from strata.commands.child_server import ChildFailed, child_server
+from strata.commands.demo_model import demo_model
+from strata.commands.demo_report import DemoFigures, Turn, check_demo, figures_of, read_card, report_lines
+from strata.commands.options import DemoOptions
+from strata.commands.terminal_text import Sanitizer
+
+SYSTEM = "You are a helpful assistant. You answer in one short sentence."
+LETTER = (
+    "Read this letter, then answer the question below it.\n\n"
+    '"Dear Anna, we are back from the mountains. On Monday we took the early train to the lake, and my brother Tom '
+    "carried the heavy blue tent all the way up the hill. It rained for two days, so we stayed in a small hut near the "
+    "river, where an old farmer named Peter gave us bread, cheese and warm milk. On Thursday the sun came out at last. "
+    "We swam in the cold lake, saw two eagles over the forest, and in the evening we made a fire and sang until the "
+    "stars came out. On Saturday we packed everything and walked down to the village. Next summer you must come with us. "
+    'With love, Marie"\n\n'
+)
+TURNS = (
+    (LETTER + "Question: Where did they stay while it rained?", 16),
+    ("Thank you! And what did they see over the forest?", 14),
+)
+"""(what is asked, the most tokens of the answer). Long enough that the letter is read as a chunk through the ring;
+short enough that a slow machine (60 prompt and 2.5 answer tokens a second) ends within half a minute."""
+
+TEMPERATURE = 0.2
+SEED = 7
+
+StartCommand = Callable[[Path, DemoOptions], Sequence[str]]
+
+
+def serve_command(model: Path, options: DemoOptions) -> Sequence[str]:
+    """The server, exactly as a person would start it."""
+    command = [sys.executable, "-m", "strata", "serve", str(model), "--device", "twin", "--port", "0"]
+    return [*command, "--vram", options.vram, "--ctx", str(options.context_tokens)]
+
+
+def run(options: DemoOptions, start_command: StartCommand = serve_command) -> int:
+    """0 when everything held, 1 when the demo failed, 130 on Ctrl-C. The server is gone in every case.
+
+    Raises ConfigError when there is no model and none can be made."""
+    model = options.model or demo_model(options.cache_dir)
+    try:
+        figures, failures = _run_server(start_command(model, options))
+    except (ApiError, ChildFailed) as error:
+        failures = (str(error),)
+    except KeyboardInterrupt:
+        print("\ndemo: stopped", file=sys.stderr)
+        return 130
+    for reason in failures:
+        print(f"demo: failed: {reason}", file=sys.stderr)
+    if failures:
+        return 1
+    print(figures.last_line(), flush=True)
+    return 0
+
+
+def _run_server(command: Sequence[str]) -> tuple[DemoFigures, tuple[str, ...]]:
+    print(f"$ strata {' '.join(command[3:])}", flush=True)
+    started_s = time.monotonic()
+    with child_server(command) as server:
+        print(f"serving {server.model_id} on {server.url} after {time.monotonic() - started_s:.1f} s\n", flush=True)
+        with connect(server.url) as client:
+            try:
+                before = get_json(client, "/debug/card")
+                turns = _converse(client, server.model_id)
+                card = read_card(before, get_json(client, "/debug/card"))
+            except ApiError as error:
+                raise ChildFailed(f"{error}; the server's last words: {server.last_words()}") from error
+        exit_code = server.stop()
+    figures = figures_of(turns, card)
+    print("\n".join(report_lines(turns, card)), flush=True)
+    return figures, check_demo(turns, figures, exit_code=exit_code)
+
+
+def _converse(client: httpx.Client, model_id: str) -> list[Turn]:
+    messages = [{"role": "system", "content": SYSTEM}]
+    turns: list[Turn] = []
+    for question, max_tokens in TURNS:
+        print(f"> {question}\n", flush=True)
+        messages.append({"role": "user", "content": question})
+        turns.append(_ask(client, model_id, messages, max_tokens))
+        messages.append({"role": "assistant", "content": turns[-1].text})
+    return turns
+
+
+def _ask(client: httpx.Client, model_id: str, messages: Sequence[dict[str, str]], max_tokens: int) -> Turn:
+    """One reply, printed as it comes. Raises ApiError when the stream breaks."""
+    asked_s = time.monotonic()
+    first_s: float | None = None
+    sanitizer, text = Sanitizer(), ""
+    options = {"model": model_id, "max_tokens": max_tokens, "temperature": TEMPERATURE, "seed": SEED}
+    for update in stream_chat(client, messages, **options):
+        first_s = time.monotonic() if first_s is None else first_s
+        if isinstance(update, Completed):
+            print("\n", flush=True)
+            return Turn(text, 1e3 * (first_s - asked_s), update)
+        text += update.text
+        print(sanitizer.feed(update.text), end="", flush=True)
+    raise AssertionError("stream_chat ends with Completed or raises")

@@ -1,0 +1,77 @@
+"""`strata inspect`: what a model file holds, from its header alone."""
+
+from collections import Counter
+
+from strata.commands.terminal_text import one_line
+from strata.core.units import format_bytes
+from strata.model.architecture import spec_of
+from strata.model.gguf.model_file import ModelFile, open_model
+from strata.model.quant_types import QUANT_TYPES
+from strata.model.spec import ModelSpec, TensorInfo
+
+_GROUPS = (
+    ("experts", ("_exps.", ".ffn_gate.", ".ffn_up.", ".ffn_down.")),
+    ("attention", (".attn_",)),
+    ("router", (".ffn_gate_inp.",)),
+    ("norms", ("norm.",)),
+    ("embedding", ("token_embd.",)),
+    ("output head", ("output.weight",)),
+)
+
+
+def run(path: str) -> int:
+    """Raises ModelError for a file that is broken or not supported."""
+    file = open_model(path)
+    print("\n".join(inspect_lines(file, spec_of(file))))
+    return 0
+
+
+def inspect_lines(file: ModelFile, spec: ModelSpec) -> list[str]:
+    """Text of the file itself goes out without control characters."""
+    experts = "none (a dense model)"
+    if spec.num_experts:
+        blobs = [blob.size_bytes for blob in spec.blobs if blob is not None]
+        sizes = ", ".join(f"{size_bytes:,}" for size_bytes in sorted(set(blobs)))
+        experts = (
+            f"{spec.num_experts} a layer, {spec.num_experts_used} used, in {len(blobs)} layers; blobs of {sizes} B"
+        )
+    template = file.metadata.get("tokenizer.chat_template")
+    return [
+        f"file          {one_line(str(file.path))}, {len(file.shards)} shard(s), {format_bytes(file.total_bytes)}, "
+        f"GGUF v{file.version}",
+        f"architecture  {spec.architecture}: {one_line(spec.name)}",
+        f"shape         {spec.num_layers} layers, hidden {spec.hidden_size}, heads {spec.num_heads}/"
+        f"{spec.num_kv_heads} of {spec.head_dim}, vocabulary {spec.vocab_size:,}, context {spec.context_tokens:,}",
+        f"experts       {experts}",
+        f"MTP           {spec.num_nextn_layers or 'no'} NextN block(s)",
+        f"chat template {'in the file' if template else 'none: ChatML is used'}",
+        "",
+        *group_lines(list(file.tensors.values())),
+    ]
+
+
+def group_lines(tensors: list[TensorInfo]) -> list[str]:
+    """Tensors by group: how many, how many bytes, in which types."""
+    sizes: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    types: dict[str, Counter[str]] = {}
+    for tensor in tensors:
+        group = group_of(tensor.name)
+        counts[group] += 1
+        sizes[group] += tensor.size_bytes
+        types.setdefault(group, Counter())[QUANT_TYPES[tensor.type_id].name] += 1
+    return [
+        f"{group:<13} {counts[group]:>5} tensors  {format_bytes(size_bytes):>10}  "
+        + ", ".join(f"{count} x {name}" for name, count in types[group].most_common())
+        for group, size_bytes in sizes.most_common()
+    ]
+
+
+def group_of(name: str) -> str:
+    """The part of a model that a tensor belongs to, by its GGUF name."""
+    if ".nextn." in name:
+        return "MTP"
+    for group, marks in _GROUPS:
+        if any(mark in name for mark in marks):
+            return "router" if ".ffn_gate_inp." in name else group
+    return "other"

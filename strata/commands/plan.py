@@ -1,0 +1,67 @@
+"""`strata plan`: the memory map and geometry that `serve` would choose, or the refusal with the missing bytes."""
+
+import json
+from typing import Any
+
+from strata.commands.card_map import OwnedBytes, render_map
+from strata.core.config import ServeConfig
+from strata.core.memory.planner import Plan
+from strata.core.units import format_bytes
+from strata.planning import plan_model
+
+
+def run(config: ServeConfig, *, is_json: bool) -> int:
+    """Raises ConfigError with the reasons when there is no such plan."""
+    planned = plan_model(config)
+    if is_json:
+        print(json.dumps(plan_json(planned.plan), indent=2))
+    else:
+        print("\n".join(plan_lines(planned.plan)))
+    return 0
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """Every number of `plan_lines`, in bytes, tokens and counts."""
+    return {
+        "arena_bytes": plan.arena_bytes,
+        "used_bytes": plan.used_bytes,
+        "context_tokens": plan.options.context_tokens,
+        "kv_format": plan.options.kv_format.value,
+        "chunk_tokens": plan.prompt.chunk_tokens,
+        "ring_slots": len(plan.prompt.ring),
+        "ring_stride_bytes": plan.inventory.stride_bytes,
+        "cache_slots": len(plan.slots),
+        "expert_pairs": plan.inventory.num_pairs,
+        "expert_bytes": plan.inventory.expert_bytes,
+        "pack_bytes": plan.pack.size_bytes,
+        "staging_bytes": plan.staging.size_bytes,
+        "regions": [
+            {
+                "owner": region.name,
+                "offset_bytes": region.extent.offset_bytes,
+                "size_bytes": region.extent.size_bytes,
+            }
+            for region in plan.regions
+        ],
+    }
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    inventory, prompt = plan.inventory, plan.prompt
+    rows = [OwnedBytes(region.name, region.extent.offset_bytes, region.extent.size_bytes) for region in plan.regions]
+    rows.append(OwnedBytes("", plan.used_bytes, plan.arena_bytes - plan.used_bytes))
+    lines = [
+        f"card      {format_bytes(plan.arena_bytes)}, of which {format_bytes(plan.used_bytes)} planned",
+        f"context   {plan.options.context_tokens:,} tokens, K/V as {plan.options.kv_format}",
+        f"prompt    chunks of {prompt.chunk_tokens:,} tokens, ring of {len(prompt.ring)} slots "
+        f"x {inventory.stride_bytes:,} B",
+    ]
+    if inventory.num_pairs:
+        lines.append(
+            f"experts   {inventory.num_pairs:,} blobs, {format_bytes(inventory.expert_bytes)}; "
+            f"{len(plan.slots):,} resident, {plan.num_missing_pairs:,} read over the link"
+        )
+    lines.append(
+        f"host      {format_bytes(plan.pack.size_bytes)} of weights, {format_bytes(plan.staging.size_bytes)} staging"
+    )
+    return [*lines, "", *render_map(rows)]

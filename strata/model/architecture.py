@@ -1,0 +1,114 @@
+"""GGUF file -> ModelSpec. Decides that keys and tensors of the file tell the same story, and says which key or tensor
+does not; knows nothing of how a tensor's bytes are read or computed with.
+
+The story: `block_count` blocks, of which the last `nextn_predict_layers` are NextN (MTP) blocks. Those are checked
+like any layer, then left out of the spec but for their number: drafting is not part of this version.
+"""
+
+import re
+from collections.abc import Iterable
+
+from strata.model.architecture_rules import ARCHITECTURES, ArchitectureRules
+from strata.model.blobs import take_blob_layout
+from strata.model.expected_tensors import block_tensors, global_tensors
+from strata.model.file_tensors import FileTensors
+from strata.model.gguf.limits import quoted
+from strata.model.gguf.model_file import ModelFile
+from strata.model.hyperparameters import Hyperparameters, read_hyperparameters
+from strata.model.spec import BlobLayout, ModelSpec, TensorInfo
+
+_BLOCK = re.compile(r"blk\.([0-9]{1,9})\.(.+)", re.DOTALL)
+
+
+def spec_of(model: ModelFile) -> ModelSpec:
+    """Raises ModelError for an architecture, key, type or tensor that is missing, contradicts another or is not
+    supported. A tensor that the architecture has no use for is refused, since it would have changed the result."""
+    architecture = model.metadata.text("general.architecture")
+    rules = ARCHITECTURES.get(architecture)
+    if rules is None:
+        raise model.metadata.error(
+            "general.architecture", f"= {quoted(architecture)} is not supported; {', '.join(ARCHITECTURES)} are"
+        )
+    hyper = read_hyperparameters(model.metadata, architecture, rules)
+    tensors = FileTensors(model.path, model.tensors)
+    _check_blocks(tensors, hyper, architecture)
+    dense = tensors.take_all(global_tensors(hyper))
+    blobs: list[BlobLayout | None] = []
+    for block in range(hyper.num_blocks):
+        block_dense, blob = _take_block(tensors, hyper, rules, block)
+        if block < hyper.num_layers:
+            dense |= block_dense
+            blobs.append(blob)
+    _refuse_untaken(tensors, architecture)
+    return _spec(model, architecture, hyper, dense, tuple(blobs))
+
+
+def _spec(
+    model: ModelFile,
+    architecture: str,
+    hyper: Hyperparameters,
+    dense: dict[str, TensorInfo],
+    blobs: tuple[BlobLayout | None, ...],
+) -> ModelSpec:
+    return ModelSpec(
+        architecture=architecture,
+        name=model.metadata.text("general.name", model.path.stem),
+        num_layers=hyper.num_layers,
+        hidden_size=hyper.hidden_size,
+        num_heads=hyper.num_heads,
+        num_kv_heads=hyper.num_kv_heads,
+        head_dim=hyper.head_dim,
+        vocab_size=hyper.vocab_size,
+        context_tokens=hyper.context_tokens,
+        rms_epsilon=hyper.rms_epsilon,
+        attention_scale=hyper.attention_scale,
+        rope=hyper.rope,
+        num_experts=hyper.num_experts,
+        num_experts_used=hyper.num_experts_used,
+        expert_weights_scale=hyper.expert_weights_scale,
+        dense=dense,
+        blobs=blobs,
+        num_nextn_layers=hyper.num_nextn_layers,
+    )
+
+
+def _take_block(
+    tensors: FileTensors, hyper: Hyperparameters, rules: ArchitectureRules, block: int
+) -> tuple[dict[str, TensorInfo], BlobLayout | None]:
+    query, key = hyper.num_heads * hyper.head_dim, hyper.num_kv_heads * hyper.head_dim
+    for kind in ("weight", "bias"):
+        parts = {f"blk.{block}.attn_{role}.{kind}": rows for role, rows in (("q", query), ("k", key), ("v", key))}
+        tensors.split_rows(f"blk.{block}.attn_qkv.{kind}", parts)
+    dense = tensors.take_all(block_tensors(hyper, rules, block))
+    return dense, take_blob_layout(tensors, hyper, block) if hyper.num_experts else None
+
+
+def _check_blocks(tensors: FileTensors, hyper: Hyperparameters, architecture: str) -> None:
+    """Block numbers and NextN tensors against `block_count` and `nextn_predict_layers`: the two keys that a converter
+    gets wrong together, so the message names both."""
+    keys = (
+        f"{architecture}.block_count={hyper.num_blocks}, {architecture}.nextn_predict_layers={hyper.num_nextn_layers}"
+    )
+    seen: set[int] = set()
+    for name, block, rest in _in_blocks(tensors.untaken()):
+        if block >= hyper.num_blocks:
+            raise tensors.error(f"tensor {quoted(name)} is in a block that the keys do not have: {keys}")
+        if rest.startswith("nextn.") and block < hyper.num_layers:
+            raise tensors.error(f"tensor {quoted(name)} is of a NextN block, but block {block} is a layer: {keys}")
+        seen.add(block)
+    for block in range(hyper.num_blocks):
+        if block not in seen:
+            what = "layer" if block < hyper.num_layers else "NextN block"
+            raise tensors.error(f"{what} {block} has no tensors: {keys}")
+
+
+def _in_blocks(names: Iterable[str]) -> Iterable[tuple[str, int, str]]:
+    for name in names:
+        if match := _BLOCK.fullmatch(name):
+            yield name, int(match[1]), match[2]
+
+
+def _refuse_untaken(tensors: FileTensors, architecture: str) -> None:
+    if left := tensors.untaken():
+        more = f" and {len(left) - 1:,} more" if len(left) > 1 else ""
+        raise tensors.error(f"tensor {quoted(left[0])}{more} has no place in architecture {architecture}")

@@ -1,0 +1,103 @@
+"""Reads the bytes of a model into memory that the caller owns.
+
+Decides how the file is read: `preadv` straight into the target in blocks, no buffer of our own, no readahead, and the
+pages of the file given back to the kernel at once. While a model larger than half the machine's memory is copied, the
+host thus holds one copy of it, not two. Knows nothing of where the target lies.
+"""
+
+import os
+from pathlib import Path
+from types import TracebackType
+
+from strata.core.errors import ModelError
+from strata.model.spec import BlobPart, ModelSpec, TensorInfo
+
+BLOCK_BYTES = 8 * 1024 * 1024
+"""At most this much of a file is in the page cache on our account."""
+
+_PAGE_BYTES = os.sysconf("SC_PAGESIZE")
+
+
+class PackReader:
+    """Open files of one model; a context manager. Raises ModelError naming the file that cannot be opened or read, or
+    that became shorter since its header was read."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self._spec = spec
+        self._descriptors: dict[Path, int] = {}
+
+    def __enter__(self) -> "PackReader":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """May be called twice."""
+        while self._descriptors:
+            _, descriptor = self._descriptors.popitem()
+            # Pages that were cached before we came may lie in folios larger than any range that we dropped.
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+
+    def read_dense(self, name: str, target: memoryview) -> None:
+        """All bytes of the dense tensor `name`, which `target` (bytes, writable) fits exactly."""
+        info = self._spec.dense[name]
+        assert target.nbytes == info.size_bytes, (name, target.nbytes, info.size_bytes)
+        self.read_tensor(info, target)
+
+    def read_tensor(self, info: TensorInfo, target: memoryview) -> None:
+        """All bytes of a tensor of this model, the NextN blocks' included."""
+        assert target.nbytes == info.size_bytes, (info.name, target.nbytes, info.size_bytes)
+        self._read(info.path, info.offset_bytes, target)
+
+    def read_blob(self, *, layer: int, expert: int, target: memoryview) -> None:
+        """Gate, up and down of one expert as its layer's BlobLayout says; bytes between parts become zero, so that a
+        blob has one content."""
+        blob = self._spec.blobs[layer]
+        assert blob is not None, f"layer {layer} is dense"
+        assert target.nbytes == blob.size_bytes, (layer, target.nbytes, blob.size_bytes)
+        end_bytes = 0
+        for part in (blob.gate, blob.up, blob.down):
+            target[end_bytes : part.offset_bytes] = bytes(part.offset_bytes - end_bytes)
+            end_bytes = part.offset_bytes + part.size_bytes
+            self._read_part(part, expert, target[part.offset_bytes : end_bytes])
+
+    def _read_part(self, part: BlobPart, expert: int, target: memoryview) -> None:
+        path, offset_bytes = part.expert_sources[expert]
+        self._read(path, offset_bytes, target)
+
+    def _read(self, path: Path, offset_bytes: int, target: memoryview) -> None:
+        assert target.itemsize == 1, target.format
+        descriptor = self._descriptor(path)
+        done = 0
+        while done < target.nbytes:
+            start = offset_bytes + done
+            try:
+                count = os.preadv(descriptor, [target[done : done + BLOCK_BYTES]], start)
+            except OSError as error:
+                raise ModelError(f"{path}: cannot read at offset {start:,}: {error.strerror}") from None
+            if count == 0:
+                raise ModelError(f"{path}: the file ends at {start:,} B; it became shorter since its header was read")
+            done += count
+            _drop_pages(descriptor, start, count)
+
+    def _descriptor(self, path: Path) -> int:
+        if path not in self._descriptors:
+            try:
+                descriptor = os.open(path, os.O_RDONLY)
+            except OSError as error:
+                raise ModelError(f"{path}: cannot open the model file: {error.strerror}") from None
+            # Blobs are scattered over the file; readahead would fetch neighbours that nobody drops.
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+            self._descriptors[path] = descriptor
+        return self._descriptors[path]
+
+
+def _drop_pages(descriptor: int, offset_bytes: int, size_bytes: int) -> None:
+    """The kernel keeps pages that a range covers in part, so the range grows to whole pages."""
+    start = offset_bytes // _PAGE_BYTES * _PAGE_BYTES
+    end = -(-(offset_bytes + size_bytes) // _PAGE_BYTES) * _PAGE_BYTES
+    os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_DONTNEED)

@@ -1,0 +1,62 @@
+"""Which dense tensors each program reads in each layer: what the core declares, and all that a program may touch.
+
+Knows names only; imports no torch, so the planner and `strata plan` can ask.
+"""
+
+from collections.abc import Mapping
+
+from strata.core.programs import ATTENTION, EMBED, FFN, HEAD, ROUTER
+from strata.model.spec import ModelSpec
+
+ROPE_FACTORS = "rope_freqs.weight"
+
+_LAYER_TENSORS = {
+    ATTENTION: (
+        "attn_norm.weight",
+        "attn_q.weight",
+        "attn_q.bias",
+        "attn_q_norm.weight",
+        "attn_k.weight",
+        "attn_k.bias",
+        "attn_k_norm.weight",
+        "attn_v.weight",
+        "attn_v.bias",
+        "attn_output.weight",
+        "attn_output.bias",
+    ),
+    ROUTER: ("ffn_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp.bias"),
+    FFN: (
+        "ffn_norm.weight",
+        "ffn_gate.weight",
+        "ffn_gate.bias",
+        "ffn_up.weight",
+        "ffn_up.bias",
+        "ffn_down.weight",
+        "ffn_down.bias",
+    ),
+}
+
+
+def dense_reads(spec: ModelSpec) -> Mapping[tuple[str, int | None], tuple[str, ...]]:
+    """(program, layer) -> names of the tensors it reads, of those that the model has; layer is None for `embed` and
+    `head`. Programs that read no dense tensor are absent. A layer has `router` or `ffn`, never both."""
+    reads: dict[tuple[str, int | None], tuple[str, ...]] = {
+        (EMBED, None): ("token_embd.weight",),
+        (HEAD, None): ("output_norm.weight", spec.output_name),
+    }
+    for layer in range(spec.num_layers):
+        mixer = _present(spec, layer, ATTENTION)
+        reads[ATTENTION, layer] = (*mixer, ROPE_FACTORS) if ROPE_FACTORS in spec.dense else mixer
+        program = FFN if spec.blobs[layer] is None else ROUTER
+        reads[program, layer] = _present(spec, layer, program)
+    return reads
+
+
+def layer_tensor(layer: int, suffix: str) -> str:
+    """GGUF name of a tensor of block `layer`."""
+    return f"blk.{layer}.{suffix}"
+
+
+def _present(spec: ModelSpec, layer: int, program: str) -> tuple[str, ...]:
+    names = (layer_tensor(layer, suffix) for suffix in _LAYER_TENSORS[program])
+    return tuple(name for name in names if name in spec.dense)

@@ -1,0 +1,58 @@
+"""Dense tensors of a model as programs read them: file bytes in the arena, found by GGUF name at each launch."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from kernels.reference.dequantize import dequantize
+from kernels.reference.linear import linear
+from kernels.reference.scratch import Scratch
+from strata.core.extent import Extent
+from strata.device import Memory
+from strata.model.spec import ModelSpec, TensorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class DenseWeights:
+    """`dense[name]` is where the bytes of `spec.dense[name]` lie; the extent may be longer than the tensor."""
+
+    spec: ModelSpec
+    dense: Mapping[str, Extent]
+    scratch: Scratch
+
+    def has(self, name: str) -> bool:
+        return name in self.spec.dense
+
+    def bytes_of(self, memory: Memory, name: str) -> tuple[Tensor, TensorInfo]:
+        """uint8 view of the tensor in file form, and what it is."""
+        info = self.spec.dense[name]
+        view: Tensor = memory.read(self.dense[name])[: info.size_bytes]
+        return view, info
+
+    def vector(self, memory: Memory, name: str) -> Tensor:
+        """f32 [ne0] of a one-dimensional tensor (norms, biases, rope factors); valid during this launch."""
+        data, info = self.bytes_of(memory, name)
+        purpose = name.split(".", 2)[-1] if name.startswith("blk.") else name  # one buffer for all layers
+        out = self.scratch.take(f"weights.{purpose}", (info.shape[0],))
+        dequantize(data, info.type_id, out, self.scratch)
+        return out
+
+    def optional_vector(self, memory: Memory, name: str) -> Tensor | None:
+        return self.vector(memory, name) if self.has(name) else None
+
+    def project(self, memory: Memory, x: Tensor, stem: str, out: Tensor, *, accumulate: bool = False) -> None:
+        """out = x W^T, plus the bias where the model has one. `stem` is a name without `.weight`.
+
+        x: f32 [rows, ne0]; out: f32 [rows, ne1]."""
+        data, info = self.bytes_of(memory, f"{stem}.weight")
+        assert info.shape == (x.shape[1], out.shape[1]), (stem, info.shape, x.shape, out.shape)
+        bias = self.optional_vector(memory, f"{stem}.bias")
+        linear(x, data, info.type_id, out, self.scratch, bias=bias, accumulate=accumulate)
+
+
+def floats(data: Tensor, *shape: int) -> Tensor:
+    """The first floats of a uint8 view, as `shape`."""
+    return data.view(torch.float32)[: math.prod(shape)].view(shape)

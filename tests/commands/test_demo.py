@@ -1,0 +1,138 @@
+"""The demo against a scripted server process: what makes it fail, and that the server never outlives it."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from strata.commands import child_server as child_server_module
+from strata.commands.child_server import ChildFailed, child_server
+from strata.commands.demo import TURNS, run, serve_command
+from strata.commands.options import DemoOptions
+from tests.commands import fake_server
+
+LAST_LINE = re.compile(
+    r"demo: ok tokens=\d+ ttft_ms=\d+ prompt_tok_s=[\d.]+ decode_tok_s=[\d.]+ link_mib=[\d.]+ cache_hit=[\d.]+ "
+    r"ring_entries=\d+ allocs_while_serving=0"
+)
+
+
+def command(**script: object) -> list[str]:
+    return [sys.executable, str(Path(fake_server.__file__)), json.dumps(script)]
+
+
+def demo(**script: object) -> int:
+    def start_command(model: Path, options: DemoOptions) -> Sequence[str]:
+        return command(**script)
+
+    return run(DemoOptions(model=Path("any.gguf")), start_command)
+
+
+def test_the_last_line_has_its_fixed_form(capfd: pytest.CaptureFixture[str]) -> None:
+    assert demo() == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert LAST_LINE.fullmatch(lines[-1]), lines[-1]
+    assert " tokens=6 " in lines[-1] and " link_mib=3.0 cache_hit=0.750 ring_entries=7 " in lines[-1]
+
+
+def test_answers_map_and_timings_are_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    demo()
+    out = capfd.readouterr().out
+    assert all(question in out for question, _ in TURNS)
+    assert out.count("Hello there.") == len(TURNS)
+    assert "kv (2 extents)" in out and "chunk 256 tokens; ring 8 slots" in out and "turn 2: first text after" in out
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ({"link_bytes": 0}, "link_mib=0"),
+        ({"ring_entries": 0}, "ring_entries=0"),
+        ({"num_maps_while_serving": 2}, "allocs_while_serving=2"),
+        ({"deltas": [" "]}, "a reply is empty"),
+        ({"deltas": []}, "tokens=0"),
+        ({"ending": "cut"}, "ended before the reply was complete"),
+        ({"ending": "error"}, "the engine failed"),
+        ({"status": 503}, "the queue is full"),
+        ({"timings": None}, "without its figures"),
+        ({"exit_code": 3}, "exit code 3 after SIGTERM"),
+        ({"announces": False}, "exit code 2 before it served: the file is broken"),
+    ],
+)
+def test_what_did_not_hold_is_a_failure(
+    script: dict[str, object], reason: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert demo(**script) == 1
+    captured = capfd.readouterr()
+    assert "demo: failed: " in captured.err and reason in captured.err
+    assert "demo: ok" not in captured.out
+
+
+def test_the_server_is_gone_when_the_block_is_left_by_an_error() -> None:
+    def leave_by_an_error() -> None:
+        with child_server(command()) as server:
+            processes.append(server._process)
+            raise ZeroDivisionError
+
+    processes: list[subprocess.Popen[str]] = []
+    with pytest.raises(ZeroDivisionError):
+        leave_by_an_error()
+    assert processes[0].poll() == 0
+
+
+@pytest.mark.slow
+def test_a_server_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_server_module, "STOP_TIMEOUT_S", 0.2)
+    with child_server(command(ignores_sigterm=True)) as server:
+        with pytest.raises(ChildFailed, match="did not end within"):
+            server.stop()
+        assert server._process.poll() == -signal.SIGKILL
+
+
+def test_a_server_that_says_nothing_is_given_up_and_ended() -> None:
+    silent = [sys.executable, "-c", "import signal; signal.pause()"]
+    with pytest.raises(ChildFailed, match="printed no address within"), child_server(silent, startup_timeout_s=0.2):
+        raise AssertionError("not reached")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_demo_and_its_server(number: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
+    assert threading.current_thread() is threading.main_thread()
+    program = (
+        "import sys; from pathlib import Path; from strata.commands.demo import run\n"
+        "from strata.commands.options import DemoOptions\n"
+        f"sys.exit(run(DemoOptions(model=Path('any.gguf')), lambda model, options: {command(ending='hold')!r}))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-uc", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    address = next(line for line in process.stdout if line.startswith("serving ")).split()[3]
+    shown = ""
+    while not shown.endswith("Hello"):
+        shown += process.stdout.read(1)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.strip()) == (130, "demo: stopped")
+    assert not _answers(address)
+
+
+def _answers(address: str) -> bool:
+    import httpx
+
+    try:
+        return httpx.get(address, trust_env=False, timeout=5).status_code > 0
+    except httpx.ConnectError:
+        return False
+
+
+def test_the_command_is_what_a_person_would_type() -> None:
+    command = serve_command(Path("m.gguf"), DemoOptions(vram="64MiB", context_tokens=512))
+    assert " ".join(command[1:]) == "-m strata serve m.gguf --device twin --port 0 --vram 64MiB --ctx 512"

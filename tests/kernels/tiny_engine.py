@@ -1,0 +1,236 @@
+"""Runs a model's programs over a flat memory: prompts in any cuts, windows of any rows, each launch with exactly the
+extents that the core declares for it. No streams, no ring, no lending: what is left is the math."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from strata.core.extent import Extent
+from strata.core.kv import KvFormat, kv_layer_bytes
+from strata.core.programs import (
+    ATTENTION,
+    COMBINE,
+    EMBED,
+    EXPERTS,
+    FFN,
+    HEAD,
+    HEADER_BYTES,
+    MAX_WINDOW_ROWS,
+    RESULT_BYTES,
+    ROUTER,
+    SAMPLE,
+    EmbedArgs,
+    ExpertsArgs,
+    HeadArgs,
+    LayerArgs,
+    PassBuffers,
+    ProgramArgs,
+    SampleArgs,
+    WindowBuffers,
+)
+from strata.core.serving.request import SAMPLING_BYTES, SamplingParams, pack_sampling
+from strata.model.pack_reader import PackReader
+from strata.model.program_reads import dense_reads
+from strata.model.programs.build import build_programs
+from strata.model.spec import ModelSpec
+from tests.kernels.flat_memory import ARENA_ADDRESS, FlatMemory
+
+
+class TinyEngine:
+    """`experts_in_pack`: these expert ids are read from the pack, all others from the arena. `group_experts`: experts
+    of one launch in a prompt."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        *,
+        context_tokens: int = 160,
+        kv_format: KvFormat = KvFormat.F16,
+        experts_in_pack: Iterable[int] = (),
+        group_experts: int = 3,
+        compares_bytes: bool = True,
+    ) -> None:
+        self.spec, self.context_tokens, self.kv_format = spec, context_tokens, kv_format
+        self.group_experts = group_experts
+        weights_bytes = sum(info.size_bytes + 256 for info in spec.dense.values())
+        blobs_bytes = sum((blob.size_bytes + 256) * spec.num_experts for blob in spec.blobs if blob is not None)
+        buffers_bytes = self._buffers_bytes()
+        self.memory = FlatMemory(
+            arena_bytes=weights_bytes + blobs_bytes + buffers_bytes,
+            pack_bytes=blobs_bytes,
+            compares_bytes=compares_bytes,
+        )
+        self._load(frozenset(experts_in_pack))
+        self.kv = [self.memory.carve(self._kv_bytes()) for _ in range(spec.num_layers)]
+        self.prompt = self._pass_buffers(context_tokens)
+        self.verifier = self._pass_buffers(MAX_WINDOW_ROWS)
+        self.window = self._window_buffers()
+        self.memory.raw(self.window.result).zero_()  # its counters run from the start of the engine
+        self.reads = dense_reads(spec)
+        self.programs = build_programs(
+            spec,
+            self.dense,
+            kv_format=kv_format,
+            context_tokens=context_tokens,
+            arena_address=ARENA_ADDRESS,
+            arena_bytes=self.memory.arena.numel(),
+        )
+
+    def read_prompt(self, ids: Sequence[int], cuts: Sequence[int], *, position: int = 0) -> Tensor:
+        """Read ids in chunks of the given lengths -> f32 [len(ids), E], the hidden rows after the last layer."""
+        assert sum(cuts) == len(ids), (cuts, len(ids))
+        rows = []
+        for length in cuts:
+            start = sum(row.shape[0] for row in rows)
+            rows.append(self._pass(self.prompt, ids[start : start + length], position + start, is_window=False))
+        return torch.cat(rows)
+
+    def read_window(self, ids: Sequence[int], *, position: int) -> tuple[Tensor, Tensor]:
+        """One window -> hidden [rows, E] and logits [rows, V] of its rows."""
+        hidden = self._pass(self.verifier, ids, position, is_window=True)
+        buffers, window = self.verifier, self.window
+        args = HeadArgs(len(ids), buffers, window)
+        reads = [buffers.hidden, *self._dense(HEAD, None)]
+        self._run(HEAD, args, reads, [buffers.normed, window.logits])
+        size = len(ids) * self.spec.vocab_size
+        logits = self.memory.raw(window.logits).view(torch.float32)[:size].view(len(ids), -1).clone()
+        return hidden, logits
+
+    def set_sampling(self, sampling: SamplingParams, *, prompt_ids: Sequence[int], terminators: Iterable[int]) -> None:
+        """The sampler's inputs at the start of a request."""
+        window, memory = self.window, self.memory
+        packed = pack_sampling(sampling, prompt_tokens=len(prompt_ids))
+        memory.raw(window.params).copy_(torch.frombuffer(bytearray(packed), dtype=torch.uint8))
+        bias = memory.raw(window.bias).view(torch.float32).zero_()
+        for token, value in sampling.logit_bias:
+            bias[token] = value
+        memory.raw(window.counts).zero_()
+        memory.raw(window.seen).zero_()[list(prompt_ids)] = 1
+        memory.raw(window.terminators).zero_()[list(terminators)] = 1
+
+    def sample(self, rows: int) -> list[int]:
+        """Sample the rows of the last window."""
+        buffers, window = self.verifier, self.window
+        reads = [window.logits, window.params, window.bias, window.seen, window.terminators]
+        writes = [window.result, buffers.tokens, window.counts, buffers.header]
+        self._run(SAMPLE, SampleArgs(rows, buffers, window), reads, writes)
+        return self.result_words()[:rows]
+
+    def result_words(self) -> list[int]:
+        words: list[int] = self.memory.raw(self.window.result).view(torch.int64).tolist()
+        return words
+
+    def kv_bytes(self, num_positions: int) -> list[Tensor]:
+        """K and V of positions 0 .. num_positions - 1, one tensor a layer."""
+        per_position = self._kv_bytes() // 2 // self.context_tokens
+        return [self.memory.raw(extent).view(2, -1)[:, : num_positions * per_position].clone() for extent in self.kv]
+
+    def _pass(self, buffers: PassBuffers, ids: Sequence[int], position: int, *, is_window: bool) -> Tensor:
+        rows, memory = len(ids), self.memory
+        memory.raw(buffers.header).view(torch.int64)[0] = position
+        memory.raw(buffers.tokens).view(torch.int32)[:rows] = torch.tensor(list(ids), dtype=torch.int32)
+        self._run(EMBED, EmbedArgs(rows, buffers), [buffers.tokens, *self._dense(EMBED, None)], [buffers.hidden])
+        for layer in range(self.spec.num_layers):
+            self._attention(LayerArgs(layer, rows, buffers, self.kv[layer]))
+            if self.spec.blobs[layer] is None:
+                reads = [buffers.hidden, *self._dense(FFN, layer)]
+                self._run(FFN, LayerArgs(layer, rows, buffers), reads, [buffers.normed, buffers.hidden])
+            else:
+                self._mixture(layer, rows, buffers, is_window=is_window)
+        size = rows * self.spec.hidden_size
+        return memory.raw(buffers.hidden).view(torch.float32)[:size].view(rows, -1).clone()
+
+    def _attention(self, args: LayerArgs) -> None:
+        assert args.kv is not None
+        reads = [args.buffers.header, *self._dense(ATTENTION, args.layer)]
+        self._run(ATTENTION, args, reads, [args.kv, args.buffers.attention, args.buffers.hidden])
+
+    def _mixture(self, layer: int, rows: int, buffers: PassBuffers, *, is_window: bool) -> None:
+        routed = [buffers.router_ids, buffers.router_weights, buffers.router_counts]
+        reads = [buffers.hidden, *self._dense(ROUTER, layer)]
+        self._run(ROUTER, LayerArgs(layer, rows, buffers), reads, [buffers.normed, *routed])
+        everyone = range(self.spec.num_experts)
+        step = self.group_experts
+        groups = [None] if is_window else [tuple(everyone[first : first + step]) for first in everyone[::step]]
+        for group in groups:
+            result = self.window.result if is_window else None
+            args = ExpertsArgs(layer, rows, buffers, group, self.addresses[layer], result)
+            reads = [buffers.normed, buffers.router_ids, self.addresses[layer]]
+            self._run(EXPERTS, args, reads, [buffers.expert_rows, *([result] if result else [])])
+        reads = [buffers.expert_rows, buffers.router_weights]
+        self._run(COMBINE, LayerArgs(layer, rows, buffers), reads, [buffers.hidden])
+
+    def _run(self, program: str, args: ProgramArgs, reads: Iterable[Extent], writes: Iterable[Extent]) -> None:
+        with self.memory.launch(reads, writes) as memory:
+            self.programs[program](memory, args)
+
+    def _dense(self, program: str, layer: int | None) -> list[Extent]:
+        return [self.dense[name] for name in self.reads[program, layer]]
+
+    def _load(self, in_pack: frozenset[int]) -> None:
+        self.dense: dict[str, Extent] = {}
+        self.addresses: dict[int, Extent] = {}
+        with PackReader(self.spec) as reader:
+            for name, info in self.spec.dense.items():
+                data = np.zeros(info.size_bytes, np.uint8)
+                reader.read_dense(name, memoryview(data))
+                self.dense[name] = self.memory.put(torch.from_numpy(data))
+            for layer, blob in enumerate(self.spec.blobs):
+                if blob is None:
+                    continue
+                addresses = []
+                for expert in range(self.spec.num_experts):
+                    data = np.zeros(blob.size_bytes, np.uint8)
+                    reader.read_blob(layer=layer, expert=expert, target=memoryview(data))
+                    addresses.append(self.memory.put_blob(torch.from_numpy(data), in_pack=expert in in_pack))
+                words = torch.tensor(addresses, dtype=torch.int64)
+                self.addresses[layer] = self.memory.put(words.view(torch.uint8))
+
+    def _buffers_bytes(self) -> int:
+        """Enough for what is carved beside weights and blobs."""
+        spec = self.spec
+        row_bytes = 4 * (
+            2 * (spec.num_heads + spec.num_kv_heads) * spec.head_dim + (5 + spec.num_experts_used) * spec.hidden_size
+        )
+        window_bytes = 4 * spec.vocab_size * (MAX_WINDOW_ROWS + 4)
+        kv_bytes = (self._kv_bytes() + 256) * spec.num_layers
+        return row_bytes * (self.context_tokens + MAX_WINDOW_ROWS) + window_bytes + kv_bytes + (64 << 10)
+
+    def _kv_bytes(self) -> int:
+        return kv_layer_bytes(
+            kv_format=self.kv_format,
+            context_tokens=self.context_tokens,
+            num_kv_heads=self.spec.num_kv_heads,
+            head_dim=self.spec.head_dim,
+        )
+
+    def _pass_buffers(self, max_rows: int) -> PassBuffers:
+        spec, carve = self.spec, self.memory.carve
+        used, hidden = spec.num_experts_used, spec.hidden_size
+        attention_width = 2 * (spec.num_heads + spec.num_kv_heads) * spec.head_dim
+        return PassBuffers(
+            max_rows=max_rows,
+            header=carve(HEADER_BYTES),
+            tokens=carve(4 * max_rows),
+            hidden=carve(4 * max_rows * hidden),
+            normed=carve(4 * max_rows * hidden),
+            attention=carve(4 * max_rows * attention_width),
+            router_ids=carve(4 * max_rows * used),
+            router_weights=carve(4 * max_rows * used),
+            router_counts=carve(4 * spec.num_experts),
+            expert_rows=carve(4 * max_rows * used * hidden),
+        )
+
+    def _window_buffers(self) -> WindowBuffers:
+        carve, vocab_size = self.memory.carve, self.spec.vocab_size
+        return WindowBuffers(
+            logits=carve(4 * MAX_WINDOW_ROWS * vocab_size),
+            params=carve(SAMPLING_BYTES),
+            bias=carve(4 * vocab_size),
+            counts=carve(4 * vocab_size),
+            seen=carve(vocab_size),
+            terminators=carve(vocab_size),
+            result=carve(RESULT_BYTES),
+        )

@@ -1,0 +1,162 @@
+"""Which part may know which, in one table; `lint-imports` keeps the same floors, and the indirect ones.
+
+The table is read from the syntax, so an import inside a function or under TYPE_CHECKING counts too.
+"""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tidy.tree import PACKAGES, ROOT, Import, imports_in_source, imports_of, is_inside, python_files, relative
+
+STANDARD = sys.stdlib_module_names
+
+IMPURE = frozenset(
+    (
+        "asyncio",
+        "concurrent",
+        "ctypes",
+        "datetime",
+        "io",
+        "logging",
+        "mmap",
+        "multiprocessing",
+        "os",
+        "pathlib",
+        "random",
+        "secrets",
+        "select",
+        "selectors",
+        "shutil",
+        "signal",
+        "socket",
+        "subprocess",
+        "sys",
+        "tempfile",
+        "threading",
+        "time",
+        "uuid",
+    )
+)
+"""What the core must not import even from the standard library: clocks, chance, the world."""
+
+TWIN = (
+    "strata.device",
+    "strata.core.units",
+    "strata.core.errors",
+    "strata.core.extent",
+    "strata.core.commands",
+    "strata.core.events",
+    "strata.core.programs",
+)
+
+OURS: dict[str, tuple[str, ...]] = {
+    "strata/core": ("strata.core",),
+    "strata/device.py": ("strata.core",),
+    "strata/model": ("strata.model", "strata.device", "strata.core", "kernels"),
+    "strata/engine": ("strata.engine", "strata.device", "strata.core"),
+    "strata/server": ("strata.server", "strata.engine", "strata.core"),
+    "strata/planning.py": ("strata.model", "strata.core"),
+    "strata/boot.py": ("strata", "sim"),
+    "strata/commands": ("strata",),
+    "strata/cli.py": ("strata.commands", "strata.core.errors"),
+    "strata/__main__.py": ("strata.cli",),
+    "strata/__init__.py": (),
+    "kernels": ("kernels",),
+    "sim": ("sim", *TWIN),
+}
+"""Folder or file -> the modules of ours that it may import. Every file of ours is under exactly one entry."""
+
+OTHERS: dict[str, frozenset[str]] = {
+    "strata/core": frozenset(),
+    "strata/device.py": frozenset(),
+    "strata/engine": frozenset({"trio"}),
+    "strata/server": frozenset(
+        {"trio", "quart", "quart_trio", "hypercorn", "prometheus_client", "werkzeug", "h11", "wsproto"}
+    ),
+    "strata/planning.py": frozenset(),
+    "strata/cli.py": frozenset(),
+    "strata/__main__.py": frozenset(),
+    "kernels": frozenset({"torch", "numpy", "gguf", "triton"}),
+    "sim": frozenset({"torch", "numpy"}),
+}
+"""Packages of others, where the floor names them all; a part that is not listed is free."""
+
+
+def entry_of(path: str) -> str:
+    entries = [entry for entry in OURS if path == entry or path.startswith(f"{entry}/")]
+    assert len(entries) == 1, f"{path} stands on {len(entries)} floors: add it to OURS in {__name__}"
+    return entries[0]
+
+
+def violations(path: str, imports: tuple[Import, ...]) -> Iterator[str]:
+    entry = entry_of(path)
+    for each in imports:
+        top = each.module.partition(".")[0]
+        if top in PACKAGES:
+            if not any(is_inside(each.module, allowed) for allowed in OURS[entry]):
+                yield f"{each}: {entry} may import of ours only {', '.join(OURS[entry]) or 'nothing'}"
+        elif top in STANDARD:
+            if entry in ("strata/core", "strata/device.py") and top in IMPURE:
+                yield f"{each}: the core has no clock, no chance and no world"
+        elif entry in OTHERS and top not in OTHERS[entry]:
+            yield f"{each}: {entry} may import of others only {', '.join(sorted(OTHERS[entry])) or 'nothing'}"
+        if top == "torch" and entry == "sim" and path != "sim/bytes.py":
+            yield f"{each}: the twin runs without torch, but for sim/bytes.py"
+
+
+def test_every_import_points_down() -> None:
+    found = [line for path in python_files(*PACKAGES) for line in violations(relative(path), imports_of(path))]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_only_boot_imports_sim_in_strata() -> None:
+    importers = {
+        relative(path) for path in python_files("strata") for each in imports_of(path) if is_inside(each.module, "sim")
+    }
+    assert importers <= {"strata/boot.py"}
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("strata/core/a.py", "import trio"),
+        ("strata/core/a.py", "import os.path"),
+        ("strata/core/a.py", "def f():\n    import time"),
+        ("strata/core/a.py", "from strata.device import Device"),
+        ("strata/engine/a.py", "from strata.model.spec import ModelSpec"),
+        ("strata/engine/a.py", "import torch"),
+        ("strata/server/a.py", "from strata.model import spec"),
+        ("strata/model/a.py", "from strata.engine.ports import Engine"),
+        ("strata/model/a.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import strata.server.ports"),
+        ("strata/commands/a.py", "import sim.device"),
+        ("kernels/a.py", "from strata.core.units import KIB"),
+        ("kernels/a.py", "import scipy"),
+        ("sim/a.py", "from strata.core.memory.planner import plan_card"),
+        ("sim/a.py", "from strata.core import kv"),
+        ("sim/order.py", "import torch"),
+    ],
+)
+def test_a_broken_floor_is_seen(path: str, source: str) -> None:
+    assert list(violations(path, imports_in_source(source)))
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("strata/core/a.py", "import dataclasses, enum\nfrom strata.core.units import KIB"),
+        ("sim/bytes.py", "import torch\nfrom strata.core import extent"),
+        ("strata/model/a.py", "import torch\nfrom kernels.reference import experts"),
+        ("strata/boot.py", "import sim.device\nimport strata.engine.ports"),
+    ],
+)
+def test_a_kept_floor_is_not(path: str, source: str) -> None:
+    assert list(violations(path, imports_in_source(source))) == []
+
+
+def test_every_module_of_strata_has_a_layer_in_the_contracts() -> None:
+    contracts = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[[tool.importlinter.contracts]]")[2]
+    for path in sorted((ROOT / "strata").iterdir()):
+        if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").is_file():
+            assert f"strata.{path.stem}" in contracts, f"strata/{path.name} is in no layer of [tool.importlinter]"
