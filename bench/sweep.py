@@ -6,7 +6,6 @@ Shapes of qwen3moe 30B-A3B with Q4_K experts. Prints one line a variant, best fi
 """
 
 import argparse
-import itertools
 import json
 import math
 import sys
@@ -14,7 +13,7 @@ import time
 
 import torch
 
-from bench.inputs import EMBED, EXPERTS, FFN, LAYERS, USED, expert_layout, random_blobs, random_choice
+from bench.inputs import EMBED, EXPERTS, FFN, LAYERS, USED, ExpertLayout, expert_layout, random_blobs, random_choice
 from bench.timing import graph_ms, median_ms
 from kernels.triton import attention, grouped, grouping, rows
 
@@ -52,38 +51,42 @@ def sweep_experts():
     act = torch.empty(USED, FFN, device="cuda")
     out = torch.empty(USED, EMBED, device="cuda")
 
-    def gate_up(block_rows, groups, stages, warps):
+    def gate_up(block_rows, groups, warps):
         def step():
             for layer in range(LAYERS):
                 rows.gate_up_rows_kernel[(FFN // block_rows, USED)](
                     x, ids[layer], table[layer], act, USED, NUM_USED=USED, GATE_START=0, UP_START=layout.up, GATE_TYPE=Q4_K,
-                    UP_TYPE=Q4_K, ROWS=FFN, COLUMNS=EMBED, BLOCK_ROWS=block_rows, GROUPS=groups, STAGES=stages,
-                    MAX_PAIRS=128, num_warps=warps,
+                    UP_TYPE=Q4_K, ROWS=FFN, COLUMNS=EMBED, BLOCK_ROWS=block_rows, GROUPS=groups, MAX_PAIRS=128, num_warps=warps,
                 )  # fmt: skip
 
         return graph_ms(step)
 
-    def down(block_rows, groups, stages, warps):
+    def down(block_rows, groups, warps):
         def step():
             for layer in range(LAYERS):
                 rows.down_rows_kernel[(EMBED // block_rows, USED)](
                     act, ids[layer], table[layer], out, USED, START=layout.down, TYPE=Q4_K, ROWS=EMBED, COLUMNS=FFN,
-                    BLOCK_ROWS=block_rows, GROUPS=groups, STAGES=stages, MAX_PAIRS=128, num_warps=warps,
+                    BLOCK_ROWS=block_rows, GROUPS=groups, MAX_PAIRS=128, num_warps=warps,
                 )  # fmt: skip
 
         return graph_ms(step)
 
     weights = LAYERS * USED * layout.up * 2
-    variants = [(8, 8, 1, 1), (8, 8, 1, 2), (16, 8, 1, 2), (16, 8, 1, 4), (8, 16, 1, 2), (8, 16, 1, 4), (4, 32, 1, 4),
-                (8, 32, 1, 4), (4, 64, 1, 4), (16, 16, 1, 4), (32, 8, 1, 4), (8, 8, 2, 2), (8, 8, 4, 2), (16, 8, 3, 4), (8, 16, 3, 4),
-                (4, 16, 1, 2), (4, 8, 1, 1)]  # fmt: skip
-    found = {"gate_up": sweep("gate_up_rows", variants, gate_up, weights, "TB/s")}
-    found["down"] = sweep("down_rows", [v for v in variants if v[1] <= 32], down, weights / 2, "TB/s")
+    found = {"gate_up": sweep("gate_up_rows", [
+        (4, 8, 1), (8, 8, 1), (4, 16, 1), (8, 16, 1), (2, 32, 1), (4, 32, 1), (8, 32, 1), (2, 64, 1), (4, 64, 1), (1, 64, 1), (4, 16, 2), (8, 16, 2),
+        (4, 32, 2), (8, 32, 2), (4, 64, 2), (8, 16, 4), (8, 32, 4), (16, 16, 4), (4, 64, 4), (8, 64, 4)], gate_up, weights, "TB/s")}  # fmt: skip
+    found["down"] = sweep("down_rows", [
+        (4, 8, 1), (8, 8, 1), (16, 8, 1), (4, 16, 1), (8, 16, 1), (16, 16, 1), (2, 32, 1), (4, 32, 1), (8, 32, 1), (8, 8, 2), (16, 8, 2), (32, 8, 2), (4, 32, 2), (8, 32, 2),
+        (16, 16, 4), (16, 8, 4), (32, 8, 4), (64, 8, 4)], down, weights / 2, "TB/s")  # fmt: skip
     return found
 
 
+def cap(registers):
+    return {"maxnreg": registers} if registers else {}
+
+
 def sweep_grouped(num_tokens=4096):
-    layout = expert_layout(Q4_K)
+    layout, kind = expert_layout(Q4_K), [Q4_K]
     blobs = random_blobs(layout, EXPERTS, "cuda", Q4_K)
     table = blobs.data_ptr() + torch.arange(EXPERTS, device="cuda") * layout.size
     ids = random_choice(num_tokens).cuda()
@@ -102,29 +105,47 @@ def sweep_grouped(num_tokens=4096):
         grouping.tiles_kernel[(1,)](starts, selected, tiles, num_tiles, NUM_EXPERTS=EXPERTS, EXPERTS=128, BLOCK_ROWS=block_rows)
         return tiles, num_tiles
 
-    def gate_up(bm, bn, bk, stages, warps, programs):
+    def gate_up(bm, bn, bk, stages, warps, programs, registers):
         tiles, num_tiles = tiles_of(bm)
         return median_ms(lambda: grouped.gate_up_grouped_kernel[(programs,)](
-            x, table, order, tiles, num_tiles, act, NUM_USED=USED, GATE_START=0, UP_START=layout.up, GATE_TYPE=Q4_K, UP_TYPE=Q4_K,
-            ROWS=FFN, COLUMNS=EMBED, BLOCK_ROWS=bm, BLOCK_COLUMNS=bn, BLOCK_K=bk, STAGES=stages, num_warps=warps))  # fmt: skip
+            x, table, order, tiles, num_tiles, act, NUM_USED=USED, GATE_START=0, UP_START=layout.up, GATE_TYPE=kind[0], UP_TYPE=kind[0],
+            ROWS=FFN, COLUMNS=EMBED, BLOCK_ROWS=bm, BLOCK_COLUMNS=bn, BLOCK_K=bk, STAGES=stages, num_warps=warps, **cap(registers)))  # fmt: skip
 
-    def down(bm, bn, bk, stages, warps, programs):
+    def down(bm, bn, bk, stages, warps, programs, registers):
         tiles, num_tiles = tiles_of(bm)
         return median_ms(lambda: grouped.down_grouped_kernel[(programs,)](
-            act, table, order, tiles, num_tiles, out, START=layout.down, TYPE=Q4_K, ROWS=EMBED, COLUMNS=FFN, BLOCK_ROWS=bm,
-            BLOCK_COLUMNS=bn, BLOCK_K=bk, STAGES=stages, num_warps=warps))  # fmt: skip
+            act, table, order, tiles, num_tiles, out, START=layout.down, TYPE=kind[0], ROWS=EMBED, COLUMNS=FFN, BLOCK_ROWS=bm,
+            BLOCK_COLUMNS=bn, BLOCK_K=bk, STAGES=stages, num_warps=warps, **cap(registers)))  # fmt: skip
 
     operations = 2.0 * pairs * EMBED * FFN
     found = {"gate_up": sweep("gate_up_grouped", [
-        (128, 128, 64, 3, 8, 132), (128, 128, 64, 4, 8, 132), (128, 64, 64, 3, 4, 264), (128, 64, 64, 3, 8, 264), (128, 64, 128, 2, 8, 132),
-        (64, 128, 64, 3, 4, 264), (64, 64, 64, 3, 4, 396), (128, 128, 64, 3, 8, 1056), (128, 64, 64, 3, 4, 1056), (256, 64, 64, 3, 8, 132),
-        (128, 64, 32, 4, 4, 264), (128, 64, 64, 2, 4, 264), (128, 64, 64, 4, 4, 264)],
+        (128, 64, 64, 3, 4, 264, 0), (128, 64, 64, 2, 4, 264, 0), (128, 64, 64, 3, 8, 264, 128), (128, 64, 64, 2, 8, 264, 128), (128, 64, 64, 3, 8, 264, 0),
+        (128, 128, 64, 3, 8, 132, 0), (64, 64, 64, 3, 4, 396, 0), (64, 128, 64, 3, 8, 264, 128), (128, 64, 32, 4, 4, 264, 0), (128, 64, 128, 2, 4, 264, 0), (128, 64, 64, 4, 4, 264, 0),
+        (64, 128, 64, 3, 4, 264, 0)],
         gate_up, 2 * operations, "TFLOP/s")}  # fmt: skip
     found["down"] = sweep("down_grouped", [
-        (128, 128, 64, 3, 8, 264), (128, 128, 64, 4, 8, 264), (128, 128, 64, 3, 4, 264), (128, 256, 64, 3, 8, 132), (256, 128, 64, 3, 8, 132),
-        (64, 128, 64, 3, 4, 396), (64, 256, 64, 3, 8, 264), (128, 128, 128, 2, 8, 264), (128, 128, 64, 3, 8, 1056), (128, 64, 64, 3, 4, 396),
-        (128, 128, 32, 4, 8, 264)],
+        (128, 128, 64, 3, 4, 264, 0), (128, 128, 64, 2, 4, 264, 0), (128, 128, 64, 3, 8, 264, 128), (128, 128, 64, 2, 8, 264, 128), (64, 128, 64, 3, 4, 396, 168),
+        (64, 256, 64, 3, 8, 264, 128), (128, 128, 32, 4, 4, 264, 0), (128, 128, 64, 4, 4, 264, 0), (128, 128, 64, 3, 4, 1056, 0)],
         down, operations, "TFLOP/s")  # fmt: skip
+    numbers = torch.empty(EXPERTS, 3 * FFN * EMBED, dtype=torch.bfloat16, device="cuda").normal_()
+    table = numbers.data_ptr() + torch.arange(EXPERTS, device="cuda") * numbers.shape[1] * 2
+    layout = ExpertLayout(up=FFN * EMBED * 2, down=FFN * EMBED * 4, size=FFN * EMBED * 6)
+    kind[0] = 30
+    found["gate_up_bf16"] = sweep("gate_up_grouped bf16", [
+        (128, 64, 64, 3, 4, 264, 0), (128, 128, 64, 3, 8, 132, 0), (128, 128, 64, 4, 8, 132, 0), (128, 64, 64, 4, 4, 264, 0), (64, 64, 64, 4, 4, 396, 0), (128, 64, 64, 3, 8, 264, 0), (128, 128, 64, 3, 8, 4224, 0), (64, 128, 64, 4, 4, 264, 0), (128, 64, 128, 2, 4, 264, 0)],
+        gate_up, 2 * operations, "TFLOP/s")  # fmt: skip
+    found["down_bf16"] = sweep("down_grouped bf16", [
+        (128, 128, 64, 3, 4, 264, 0), (128, 256, 64, 3, 8, 132, 0), (128, 128, 64, 4, 8, 264, 0), (64, 256, 64, 3, 4, 264, 0), (128, 128, 64, 3, 8, 264, 0)],
+        down, operations, "TFLOP/s")  # fmt: skip
+    packed = random_blobs(expert_layout(Q4_K), EXPERTS, "cuda", Q4_K)
+    places = packed.data_ptr() + torch.arange(EXPERTS, device="cuda") * packed.shape[1]
+    which = torch.arange(EXPERTS, device="cuda", dtype=torch.int32)
+
+    def unpack(bn, bk, warps):
+        return median_ms(lambda: grouped.unpack_kernel[(FFN // bn, EMBED // bk, EXPERTS)](
+            places, which, numbers, START=0, TYPE=Q4_K, ROWS=FFN, COLUMNS=EMBED, BLOCK_COLUMNS=bn, BLOCK_K=bk, num_warps=warps))  # fmt: skip
+
+    found["unpack"] = sweep("unpack (one of three)", [(32, 256, 4), (16, 256, 4), (64, 256, 8), (8, 512, 4), (16, 512, 4), (32, 128, 4), (4, 1024, 4)], unpack, EXPERTS * FFN * EMBED * 2.5625, "TB/s")
     return found
 
 
@@ -144,7 +165,7 @@ def sweep_attention(length=16384):
 
     operations = 2.0 * 2 * heads * dim * length * (length + 1) / 2
     found = {"prompt": sweep("prompt_attention", [
-        (128, 64, 3, 8), (128, 128, 2, 8), (128, 64, 2, 8), (64, 64, 3, 4), (64, 128, 2, 4), (128, 64, 4, 8), (128, 128, 2, 4), (128, 128, 3, 8)],
+        (128, 128, 3, 8), (128, 64, 4, 8), (128, 64, 3, 8), (64, 64, 4, 4)],
         prompt, operations, "TFLOP/s")}  # fmt: skip
     header[0] = length - 1
     sets = 24
@@ -167,8 +188,8 @@ def sweep_attention(length=16384):
         return graph_ms(step)
 
     found["window"] = sweep("window_attention", [
-        v for v in itertools.product((16,), (64, 128), (128, 256, 512), (1, 2, 3), (4,), (16,)) if v[1] <= v[2]] + [(16, 128, 256, 2, 8, 16),
-        (64, 128, 256, 2, 4, 16), (64, 64, 256, 2, 4, 16), (16, 128, 256, 2, 4, 64), (16, 128, 512, 2, 4, 32)],
+        (16, 128, 512, 3, 4, 16), (16, 128, 512, 3, 4, 32), (16, 128, 512, 2, 4, 32), (16, 64, 512, 3, 4, 32), (16, 64, 512, 4, 4, 32), (16, 64, 512, 5, 4, 32), (16, 128, 512, 3, 8, 32), (16, 64, 256, 3, 2, 32), (16, 64, 512, 3, 2, 32),
+        (16, 32, 512, 4, 2, 32), (16, 32, 256, 4, 2, 64), (16, 64, 256, 3, 4, 64), (16, 64, 256, 4, 4, 64), (16, 128, 1024, 3, 4, 16), (64, 64, 512, 3, 4, 32), (64, 128, 512, 2, 4, 32), (64, 128, 512, 2, 8, 32), (64, 64, 512, 4, 4, 32), (32, 64, 512, 4, 4, 32)],
         window, 2.0 * sets * length * kv_heads * dim * 2, "TB/s")  # fmt: skip
     return found
 

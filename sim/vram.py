@@ -145,7 +145,6 @@ class Vram:
         place = command.extent.offset_bytes // self.segment_bytes
         self._mappings[place] = Mapping(command.segment_index, self.num_maps)
         self._homes[command.segment_index] = command.extent
-        self.poison(command.extent)
 
     def check_unmap(self, command: Unmap, by: Operation) -> None:
         self._check_segment(command.extent, by)
@@ -157,7 +156,7 @@ class Vram:
         assert mapping is not None
         self._mappings[place] = None
         del self._homes[mapping.segment_index]
-        self.poison(command.extent)
+        self.poison(command.extent)  # so whatever is mapped here next starts undefined too
 
     def check_transfer(self, command: Transfer, by: Operation) -> None:
         self.check_owner(command.extent, command.giver, by)

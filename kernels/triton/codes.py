@@ -1,10 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
 """Packed weights on the card: from words and planes (`packing.py`) to numbers. Device functions, inlined everywhere.
 
-A weight is scale * code - offset, with code an unsigned number of `code_bits` bits. A code becomes a float without an
-integer-to-float conversion (a slow unit on every card): it is put below the exponent of 1.0, which gives
-1 + code / 2^bits, and the scale absorbs both the 1 and the 2^bits. With u = scale * 2^bits the weight is
-u * fraction - (u + offset); the rounding that this adds is 2^-24 * u, far below the step of the code.
+A weight is scale * code - offset, with code an unsigned number. A code becomes a float without an integer-to-float
+conversion and mostly without a shift, both slow on every card: it is masked where it lies in its word and read as a
+denormal number (`denormal_at`), and a power of two takes it back to where normal numbers are. All of that is exact.
 """
 
 import triton
@@ -22,11 +21,6 @@ def is_float(type_id):
 @triton.constexpr_function
 def float_kind(type_id):
     return {0: tl.float32, 1: tl.float16, 30: tl.bfloat16}[type_id]
-
-
-@triton.constexpr_function
-def code_bits(type_id):
-    return {2: 4, 3: 4, 8: 8, 12: 4, 13: 5, 14: 6, 23: 8, 39: 8}[type_id]
 
 
 @triton.constexpr_function
@@ -77,9 +71,11 @@ def load_or_zero(pointer, mask, IS_WHOLE: tl.constexpr):
 def pointer_to(address, KIND: tl.constexpr, ALIGNMENT: tl.constexpr):
     """address: int64, one or [rows, 1], a multiple of ALIGNMENT (which the compiler cannot see) -> pointers to KIND."""
     pointer = address.to(tl.pointer_type(KIND))
-    if len(pointer.shape) == 2:
+    RANK: tl.constexpr = len(pointer.shape)
+    if RANK == 2:
         return tl.multiple_of(pointer, [ALIGNMENT, ALIGNMENT])
-    return tl.multiple_of(pointer, ALIGNMENT)
+    else:  # noqa: RET505 - triton traces what follows a return
+        return tl.multiple_of(pointer, ALIGNMENT)
 
 
 @triton.jit
@@ -112,13 +108,6 @@ def code_at(words, high, place, TYPE: tl.constexpr):
 
 
 @triton.jit
-def fraction_at(words, high, place, TYPE: tl.constexpr):
-    """1 + code / 2^bits of the code at `place`."""
-    code = code_at(words, high, place, TYPE)
-    return ((code << (23 - code_bits(TYPE))) | 0x3F800000).to(tl.float32, bitcast=True)
-
-
-@triton.jit
 def bit_of(place, TYPE: tl.constexpr):
     """Lowest bit of the code in what `denormal_at` gives for `place`."""
     if TYPE == Q8_0:
@@ -141,6 +130,13 @@ def denormal_at(words, high, place, TYPE: tl.constexpr):
     else:
         bits = code_at(words, high, place, TYPE)
     return bits.to(tl.uint32).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def number_at(words, high, place, TYPE: tl.constexpr):
+    """code * 2^-22 at `place`, a normal f32: the denormal lifted by a power of two that undoes its place."""
+    lift = ((bit_of(place, TYPE) * -1 + 254) << 23).to(tl.uint32).to(tl.float32, bitcast=True)
+    return denormal_at(words, high, place, TYPE) * lift
 
 
 @triton.jit

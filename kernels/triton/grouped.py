@@ -17,11 +17,10 @@ import triton.language as tl
 from kernels.triton.codes import (
     float_kind,
     pointer_to,
-    code_bits,
-    fraction_at,
     is_float,
     load_high,
     load_or_zero,
+    number_at,
     scale_and_offset,
     weights_per_scale,
     words_per_group,
@@ -29,7 +28,7 @@ from kernels.triton.codes import (
 
 
 @triton.jit
-def weight_tile(
+def _packed_tile(
     base,
     row,
     first,
@@ -40,16 +39,11 @@ def weight_tile(
     BLOCK_K: tl.constexpr,
     KIND: tl.constexpr,
 ):
-    """W[row, first .. first + BLOCK_K - 1] rounded to KIND: [BLOCK_COLUMNS, BLOCK_K]. Zero scales beyond COLUMNS leave
-    finite numbers there, which the zeros of x cancel."""
-    if is_float(TYPE):
-        return _float_tile(base, row, first, TYPE, COLUMNS, BLOCK_K, KIND)
     WORDS: tl.constexpr = words_per_group(TYPE)
     GROUPS: tl.constexpr = BLOCK_K // 32
     NUM_GROUPS: tl.constexpr = COLUMNS // 32
     SCALE: tl.constexpr = weights_per_scale(TYPE)
     IS_WHOLE: tl.constexpr = COLUMNS % BLOCK_K == 0
-    LEVELS: tl.constexpr = 1 << code_bits(TYPE)
     word = tl.arange(0, GROUPS * WORDS)
     at = row[:, None] * (NUM_GROUPS * WORDS) + (first // 32 * WORDS + word)[None, :]
     mask = (first // 32 + word // WORDS < NUM_GROUPS)[None, :]
@@ -63,9 +57,8 @@ def weight_tile(
     place = tl.arange(0, 32 // WORDS)[None, None, :, None]
     words = tl.reshape(words, [BLOCK_COLUMNS, GROUPS, 1, WORDS])
     high = tl.reshape(high, [BLOCK_COLUMNS, GROUPS, 1, WORDS])
-    fraction = tl.reshape(fraction_at(words, high, place, TYPE), [BLOCK_COLUMNS, BLOCK_K // SCALE, SCALE])
-    scale *= LEVELS
-    tile = fraction * scale[:, :, None] - (scale + offset)[:, :, None]
+    number = tl.reshape(number_at(words, high, place, TYPE), [BLOCK_COLUMNS, BLOCK_K // SCALE, SCALE])
+    tile = number * (scale * 4194304.0)[:, :, None] - offset[:, :, None]  # 2^22: see `number_at`
     return tl.reshape(tile.to(KIND), [BLOCK_COLUMNS, BLOCK_K])
 
 
@@ -81,6 +74,28 @@ def _float_tile(
     if tile.dtype == KIND:
         return tile
     return tile.to(tl.float32).to(KIND)
+
+
+@triton.jit
+def weight_tile(
+    base,
+    row,
+    first,
+    TYPE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    BLOCK_COLUMNS: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    KIND: tl.constexpr,
+):
+    """W[row, first .. first + BLOCK_K - 1] rounded to KIND: [BLOCK_COLUMNS, BLOCK_K], zero beyond COLUMNS.
+
+    base: int64 address of the matrix, one or [BLOCK_COLUMNS, 1]."""
+    if is_float(TYPE):
+        tile = _float_tile(base, row, first, TYPE, COLUMNS, BLOCK_K, KIND)
+    else:
+        tile = _packed_tile(base, row, first, TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND)
+    return tile
 
 
 @triton.jit
@@ -208,7 +223,7 @@ def linear_grouped_kernel(
     for first in tl.range(0, COLUMNS, BLOCK_K, num_stages=STAGES):
         values = _x_tile(x, tl.minimum(source, num_rows - 1), first, COLUMNS, BLOCK_K)
         w = weight_tile(base, safe, first, TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND)
-        acc = tl.dot(values, w.T, acc)
+        acc = tl.dot(values, w.T, acc, input_precision="ieee")
     at = source.to(tl.int64)[:, None] * ROWS + row[None, :]
     tl.store(out + at, acc.to(out.dtype.element_ty), mask=(source < num_rows)[:, None] & (row < ROWS)[None, :])
 

@@ -120,13 +120,15 @@ def _dot(
 ):
     """f32 [BLOCK_ROWS]: rows `row` of the matrix at `base` times the vector at `x`."""
     if is_float(TYPE):
-        return _dot_float(base, x, row, TYPE, COLUMNS, BLOCK_ROWS, GROUPS)
-    acc = tl.zeros([BLOCK_ROWS, GROUPS * 32 // weights_per_scale(TYPE)], tl.float32)
-    for first in range(0, COLUMNS // 32, GROUPS):
-        codes, high, scale, offset = _load_step(base, row, first, TYPE, ROWS, COLUMNS, GROUPS)
-        lifted, sums = _load_values(x, first, TYPE, COLUMNS, GROUPS)
-        acc += _multiply(codes, high, scale, offset, lifted, sums, TYPE, BLOCK_ROWS, GROUPS)
-    return tl.sum(acc, axis=1)
+        total = _dot_float(base, x, row, TYPE, COLUMNS, BLOCK_ROWS, GROUPS)
+    else:
+        acc = tl.zeros([BLOCK_ROWS, GROUPS * 32 // weights_per_scale(TYPE)], tl.float32)
+        for first in range(0, COLUMNS // 32, GROUPS):
+            codes, high, scale, offset = _load_step(base, row, first, TYPE, ROWS, COLUMNS, GROUPS)
+            lifted, sums = _load_values(x, first, TYPE, COLUMNS, GROUPS)
+            acc += _multiply(codes, high, scale, offset, lifted, sums, TYPE, BLOCK_ROWS, GROUPS)
+        total = tl.sum(acc, axis=1)
+    return total
 
 
 @triton.jit

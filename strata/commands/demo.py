@@ -28,8 +28,8 @@ LETTER = (
     "carried the heavy blue tent all the way up the hill. It rained for two days, so we stayed in a small hut near the "
     "river, where an old farmer named Peter gave us bread, cheese and warm milk. On Thursday the sun came out at last. "
     "We swam in the cold lake, saw two eagles over the forest, and in the evening we made a fire and sang until the "
-    "stars came out. On Saturday we packed everything and walked down to the village. Next summer you must come with us. "
-    'With love, Marie"\n\n'
+    "stars came out. On Saturday we packed everything and walked down to the village. Next summer you must come with "
+    'us. With love, Marie"\n\n'
 )
 TURNS = (
     (LETTER + "Question: Where did they stay while it rained?", 16),

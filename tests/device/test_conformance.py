@@ -133,6 +133,14 @@ def test_a_program_reads_through_addresses_wherever_the_bytes_are(bench: Bench) 
     assert bench.device.statistics().pack_read_bytes - before == 96
 
 
+def test_bytes_read_from_the_pack_are_counted_once_a_launch_and_address(bench: Bench) -> None:
+    address = bench.description.pack_address
+    upload(bench, 1, [address, address, address + 64], ())
+    before = bench.device.statistics().pack_read_bytes
+    bench.run(*[gather_launch(bench, 1, 3, 64)] * 2)
+    assert bench.device.statistics().pack_read_bytes - before == 2 * 2 * 64
+
+
 def test_a_new_version_moves_the_reader(bench: Bench) -> None:
     upload(bench, 1, [bench.description.pack_address], ())
     bench.run(gather_launch(bench, 1, 1, 64))

@@ -51,6 +51,7 @@ def same(first: object, second: object) -> bool:
     return first == second
 
 
+@pytest.mark.slow
 @given(
     scalars=st.dictionaries(st.text("abc.", min_size=1), SCALARS, max_size=5),
     arrays=st.dictionaries(st.text("xyz.", min_size=1).map("array.".__add__), ARRAYS, max_size=4),
@@ -80,6 +81,7 @@ def test_every_key_reads_back(
         assert list(map(repr, read[::2])) == list(map(repr, list(read)[::2]))
 
 
+@pytest.mark.slow
 @given(
     rows=st.lists(st.tuples(st.sampled_from(sorted(QUANT_TYPES)), st.integers(1, 2), st.integers(1, 3)), max_size=6),
     alignment=st.sampled_from([1, 8, 32, 256]),

@@ -4,6 +4,7 @@ import json
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,26 +89,33 @@ def many_tensors() -> RawGguf:
     )
 
 
-# The most that each limit of the reader allows, with a sparse file behind it so that nothing is refused as too short.
+# The most that each limit of the reader allows, and one more; with a sparse file behind it, so that nothing is refused
+# as too short. The second of each pair is what the reader says: "" for a file that it accepts.
+EMPTY = RawGguf()
 WORST = {
-    "empty strings": RawGguf().with_key("k", strings(2 * MIB, b"")),
-    "long header": RawGguf()
-    .with_key("k", strings(300, b"x" * 64_000))
-    .with_key("l", strings(10, b"\xf0\x9f\x98\x80" * 9)),
-    "wide text": RawGguf().with_key("k", scalar(STRING, "x" * (2 * MIB - 200) + "\U0001f600")),
-    "many keys": RawGguf(keys=tuple((f"{n:0>250}", scalar(U32, n)) for n in range(4_096))),
-    "many tensors": many_tensors(),
-    "promised strings": RawGguf().with_key("k", array_of(STRING, [], promised=2 * MIB)),
-    "promised numbers": RawGguf().with_key("k", array_of(I32, [], promised=2**28)),
-    "promised text": RawGguf().with_key("k", struct.pack("<IQ", STRING, 2**30)),
+    "empty strings": (EMPTY.with_key("k", strings(2 * MIB, b"")), ""),
+    "long strings": (EMPTY.with_key("k", strings(300, b"x" * 64_000)), ""),
+    "wide text": (EMPTY.with_key("k", scalar(STRING, "x" * (2 * MIB - 200) + "\U0001f600")), ""),
+    "many keys": (RawGguf(keys=(*EMPTY.keys, *((f"{n:0>250}", scalar(U32, n)) for n in range(4_095)))), ""),
+    "many tensors": (many_tensors(), ""),
+    "promised strings": (EMPTY.with_key("k", array_of(STRING, [], promised=2 * MIB + 1)), "the limit is 2,097,152"),
+    "promised numbers": (EMPTY.with_key("k", array_of(I32, [], promised=2**28)), "beyond the limit of 20,971,520 B"),
+    "promised text": (EMPTY.with_key("k", struct.pack("<IQ", STRING, 2**30)), "the limit here is"),
+    "promised keys": (replace(EMPTY, num_keys=4_097), "key count 4,097 is over the limit of 4,096"),
+    "promised tensors": (replace(EMPTY, num_tensors=32_769), "tensor count 32,769 is over the limit of 32,768"),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", WORST)
 def test_the_worst_header_stays_under_the_limit(case: str, tmp_path: Path) -> None:
-    path = WORST[case].write(tmp_path / "m.gguf")
+    raw, refusal = WORST[case]
+    path = raw.write(tmp_path / "m.gguf")
     with path.open("r+b") as file:
         file.truncate(2**40)
-    _, grown_bytes = opened_in_a_child(path)
+    outcome, grown_bytes = opened_in_a_child(path)
+    if refusal:
+        assert refusal in str(outcome)
+    else:
+        assert outcome == [len(raw.tensors), 0]
     assert grown_bytes < LIMIT_BYTES

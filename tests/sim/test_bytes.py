@@ -10,6 +10,7 @@ from sim import errors
 from sim.bytes import POISON, BytesPayload, positional_digest
 from sim.device import SimDevice, describe_twin
 from strata.core.commands import Access, Fill, Launch, Map, Notify, Stream, Transfer, Unmap
+from strata.core.events import Failed
 from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.device import DeviceDescription
 
@@ -121,6 +122,30 @@ def test_remapping_away_and_home_leaves_poison_not_the_old_bytes() -> None:
         [Map(0, segment), Transfer(segment, "", "kv"), Unmap(segment), Map(0, away), Transfer(away, "", "ring")]
     )
     assert look(card, Extent(PAGE, 8), "ring") == NAN_BYTES * 8
+    card.close()
+
+
+def test_a_fresh_mapping_under_its_old_owner_is_poison_too() -> None:
+    card = make_card()
+    segment = Extent(0, PAGE)
+    card.submit([Map(0, segment), Transfer(segment, "", "kv"), Fill(Stream.PROMPT, Access(segment, "kv"), 1)])
+    card.submit([Notify(Stream.PROMPT, "done")])
+    card.completions()
+    card.submit([Unmap(segment), Map(0, segment)])
+    assert look(card, Extent(PAGE - 8, 8), "kv") == NAN_BYTES * 8
+    card.close()
+
+
+def test_a_failed_fill_leaves_poison() -> None:
+    target = Access(Extent(4, 4), "kv")
+    fail = Fill(Stream.PROMPT, target, 7)
+    description = describe()
+    faults = {3: Failed("bus error", fail)}
+    programs, payload = {"keep": keep}, BytesPayload(description)
+    card = SimDevice(description, programs, payload, faults=lambda index, command: faults.get(index))
+    card.submit([Map(0, Extent(0, PAGE)), Transfer(Extent(0, PAGE), "", "kv")])
+    card.submit([Fill(Stream.PROMPT, Access(Extent(0, 9), "kv"), 0), fail])
+    assert look(card, Extent(0, 9), "kv") == bytes(4) + NAN_BYTES * 4 + bytes(1)
     card.close()
 
 

@@ -113,3 +113,10 @@ def test_a_failure_is_still_a_write_that_others_are_ordered_after(card: SimDevic
         run_all(card, fill(at(0, 4), PROMPT))
     finish(card, COPY)
     run_all(card, fill(at(0, 4), PROMPT))
+
+
+def test_a_command_that_was_wrong_anyway_is_refused_not_failed(card: SimDevice, faults: Faults) -> None:
+    faults.plan[5] = "bus error"
+    with pytest.raises(errors.OwnershipError):
+        run_all(card, fill(at(0, 4, "ring")))
+    assert list(card.completions()) == []

@@ -87,7 +87,8 @@ def carve_verifier(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> V
 def carve_prompt(bump: Bump, inventory: ModelInventory, *, chunk_tokens: int, ring_slots: int) -> PromptLayout:
     buffers = carve_pass(bump, inventory, max_rows=chunk_tokens)
     addresses = bump.take(table_bytes(inventory))
-    ring = tuple(bump.take(inventory.stride_bytes) for _ in range(ring_slots))
+    stride_bytes = inventory.stride_bytes
+    ring = tuple(bump.take(stride_bytes) for _ in range(ring_slots))
     return PromptLayout(chunk_tokens, buffers, addresses, ring)
 
 

@@ -97,12 +97,13 @@ class Plan:
 
 
 def ring_rule(inventory: ModelInventory, *, chunk_tokens: int) -> int:
-    """Ring slots of a chunk (`lending.md` 6), before the number of non-resident blobs bounds it."""
+    """Ring slots of a chunk (`lending.md` 6), at most one for each blob; how many of them stay resident bounds it
+    further."""
     if not inventory.num_moe_layers:
         return 0
     if chunk_tokens < STREAM_ALL_TOKENS:
-        return ROUTED_RING_SLOTS
-    return max(MIN_STREAM_RING_SLOTS, STREAM_RING_BYTES // inventory.stride_bytes)
+        return min(inventory.num_pairs, ROUTED_RING_SLOTS)
+    return min(inventory.num_pairs, max(MIN_STREAM_RING_SLOTS, STREAM_RING_BYTES // inventory.stride_bytes))
 
 
 def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions) -> Plan | Refusal:
@@ -115,6 +116,8 @@ def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions)
         prompt_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
         min_bytes = prompt_bytes + _min_cache_bytes(inventory, ring_slots=ring_slots)
         if min_bytes <= left_bytes:
+            if options.ring_slots is None:
+                ring_slots = _fit_ring(inventory, left_bytes, options, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
             prompt = carve_prompt(bump, inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
             slots = _fill_cache(bump, inventory, arena_bytes, options)
             return _assemble(inventory, arena_bytes, options, fixed, prompt, slots)
@@ -192,6 +195,21 @@ def _min_cache_bytes(inventory: ModelInventory, *, ring_slots: int) -> int:
     """Without a ring every blob must be resident; with one, the cache holds at least the experts of one token."""
     sizes = [pair_bytes for _, _, pair_bytes in _pairs(inventory)]
     return sum(sizes if ring_slots == 0 else sizes[: inventory.num_experts_used])
+
+
+def _fit_ring(
+    inventory: ModelInventory, left_bytes: int, options: PlanOptions, *, chunk_tokens: int, ring_slots: int
+) -> int:
+    """A ring no longer than the number of blobs that do not become resident beside it. A shorter ring leaves room for
+    more residents, so it is shortened until both agree."""
+    while ring_slots:
+        prompt_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
+        num_resident = len(_fill_cache(Bump(), inventory, left_bytes - prompt_bytes, options))
+        num_missing = max(1, inventory.num_pairs - num_resident)
+        if num_missing >= ring_slots:
+            break
+        ring_slots = num_missing
+    return ring_slots
 
 
 def _fill_cache(bump: Bump, inventory: ModelInventory, arena_bytes: int, options: PlanOptions) -> tuple[Slot, ...]:

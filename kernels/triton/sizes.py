@@ -1,0 +1,76 @@
+"""Tile sizes, fixed: a row's bits may depend on them, so nothing at run time chooses among them.
+
+Found by `python -m bench.sweep` on one H200 (2026-11-29, triton 3.6.0, Q4_K, qwen3moe 30B-A3B); other cards take the
+same sizes, which are bounded to the shared memory of the smallest (99 KiB a block on sm_86, sm_89 and sm_120).
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RowsSize:
+    """Of `rows.py`: matrix rows a program, groups of 32 weights a step."""
+
+    block_rows: int
+    groups: int
+    num_warps: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedSize:
+    """Of `grouped.py`. In gate and up, block_columns of each are one tile of twice as many."""
+
+    block_rows: int
+    block_columns: int
+    block_k: int
+    stages: int
+    num_warps: int
+
+
+@dataclass(frozen=True, slots=True)
+class PromptAttentionSize:
+    block_rows: int
+    block_keys: int
+    stages: int
+    num_warps: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAttentionSize:
+    """block_rows holds all rows of the largest window times the heads of one kv head."""
+
+    block_rows: int
+    block_keys: int
+    split_keys: int
+    stages: int
+    num_warps: int
+    merge_splits: int = 32
+
+
+GATE_UP_GROUPED = GroupedSize(block_rows=128, block_columns=64, block_k=64, stages=3, num_warps=4)
+DOWN_GROUPED = GroupedSize(block_rows=128, block_columns=128, block_k=64, stages=3, num_warps=4)
+LINEAR_GROUPED = GroupedSize(block_rows=128, block_columns=128, block_k=64, stages=3, num_warps=4)
+LINEAR_F32 = GroupedSize(block_rows=32, block_columns=64, block_k=32, stages=2, num_warps=4)
+PROGRAMS_GROUPED = 264  # two for each multiprocessor of an H200; more or fewer change no bit
+
+
+def rows_size(columns: int) -> RowsSize:
+    """Long rows are cut into steps of 1,024 weights, a warp a row; short ones into steps of 256."""
+    return RowsSize(block_rows=4, groups=32) if columns % 1024 == 0 else RowsSize(block_rows=8, groups=8)
+
+
+def prompt_attention_size(*, head_dim: int, shared_bytes: int) -> PromptAttentionSize:
+    """shared_bytes: shared memory that one block may have on this card."""
+    if head_dim <= 128 and shared_bytes >= 224 * 1024:
+        return PromptAttentionSize(block_rows=128, block_keys=128, stages=3, num_warps=8)
+    return PromptAttentionSize(block_rows=64, block_keys=32 if head_dim > 128 else 64, stages=2, num_warps=4)
+
+
+def window_attention_size(*, max_rows: int, num_heads: int, num_kv_heads: int, head_dim: int) -> WindowAttentionSize:
+    """max_rows: rows of the largest window of this process; every window uses the size made for it."""
+    vectors = max_rows * num_heads // num_kv_heads
+    block_rows = max(16, 1 << (vectors - 1).bit_length())
+    block_keys = 64 if head_dim <= 128 else 32
+    return WindowAttentionSize(
+        block_rows=block_rows, block_keys=block_keys, split_keys=512, stages=3 if head_dim <= 128 else 2, num_warps=4
+    )

@@ -1,0 +1,137 @@
+"""The memory plan: exact refusals, disjoint regions, and more bytes never give a smaller plan."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.core.errors import Refusal
+from strata.core.inventory import ModelInventory, WeightItem
+from strata.core.memory.layout import Bump, carve_prompt, price_prompt
+from strata.core.memory.planner import Plan, PlanOptions, check_plan, plan_card, ring_rule
+from strata.core.units import KIB, MIB
+
+
+def inventory(*, blob_bytes: tuple[int, ...] = (700, 0, 512, 640), num_experts: int = 12) -> ModelInventory:
+    return ModelInventory(
+        architecture="test",
+        num_layers=len(blob_bytes),
+        hidden_size=8,
+        num_heads=2,
+        num_kv_heads=1,
+        head_dim=4,
+        vocab_size=50,
+        context_tokens=4096,
+        num_experts=num_experts,
+        num_experts_used=2,
+        weights=(WeightItem("token_embd.weight", 1600), WeightItem("output_norm.weight", 32)),
+        blob_bytes=blob_bytes,
+    )
+
+
+def planned(arena_bytes: int, model: ModelInventory | None = None, **options: int) -> Plan:
+    plan = plan_card(model or inventory(), arena_bytes, PlanOptions(**{"context_tokens": 300, **options}))
+    assert not isinstance(plan, Refusal), plan
+    return plan
+
+
+def test_every_card_either_gets_a_plan_or_the_exact_bytes_that_are_missing():
+    smallest = planned(MIB).used_bytes
+    refused = accepted = 0
+    for arena_bytes in range(0, smallest + 2000, 256):
+        plan = plan_card(inventory(), arena_bytes, PlanOptions(300))
+        if isinstance(plan, Refusal):
+            refused += 1
+            assert f"{plan.shortfall_bytes:,} B are missing" in plan.reason
+            mended = arena_bytes + plan.shortfall_bytes
+            assert isinstance(plan_card(inventory(), mended, PlanOptions(300)), Plan)
+            assert isinstance(plan_card(inventory(), mended - 1, PlanOptions(300)), Refusal)
+        else:
+            accepted += 1
+            assert plan.used_bytes <= arena_bytes
+    assert refused
+    assert accepted
+
+
+@given(
+    arena_bytes=st.integers(0, 2 * MIB),
+    blob_bytes=st.lists(st.sampled_from((0, 300, 512, 5000)), min_size=1, max_size=5).map(tuple),
+    num_experts=st.integers(2, 40),
+    context_tokens=st.integers(2, 4096),
+    window_rows=st.integers(1, 8),
+)
+def test_regions_and_buffers_of_a_plan_are_disjoint(arena_bytes, blob_bytes, num_experts, context_tokens, window_rows):
+    model = inventory(blob_bytes=blob_bytes, num_experts=num_experts)
+    plan = plan_card(model, arena_bytes, PlanOptions(context_tokens, window_rows=window_rows))
+    if isinstance(plan, Refusal):
+        assert plan.shortfall_bytes > 0
+        return
+    check_plan(plan)
+    passes = (plan.prompt.buffers, plan.verifier.buffers)
+    extents = [getattr(buffers, name) for buffers in passes for name in buffers.__dataclass_fields__]
+    extents = [extent for extent in extents if not isinstance(extent, int)]
+    extents += [getattr(plan.verifier.window, name) for name in plan.verifier.window.__dataclass_fields__]
+    extents += [*plan.weights.values(), plan.table, *plan.kv, plan.prompt.addresses, *plan.prompt.ring]
+    extents += [slot.extent for slot in plan.slots]
+    extents = sorted(extent for extent in extents if extent.size_bytes)
+    assert all(a.end_bytes <= b.offset_bytes for a, b in itertools.pairwise(extents))
+    assert all(extent.offset_bytes % 256 == 0 for extent in extents)
+
+
+@given(st.integers(0, 800 * KIB), st.integers(0, 800 * KIB))
+def test_more_bytes_never_give_a_smaller_plan(first, second):
+    def size(arena_bytes: int) -> tuple[bool, bool, int, int]:
+        plan = plan_card(inventory(), arena_bytes, PlanOptions(2000))
+        if isinstance(plan, Refusal):
+            return (False, False, 0, 0)
+        return (True, plan.num_missing_pairs == 0, plan.prompt.chunk_tokens, len(plan.slots))
+
+    small, large = sorted((first, second))
+    assert size(small) <= size(large)
+
+
+@given(chunk_tokens=st.integers(1, 9000), ring_slots=st.integers(0, 500), base=st.integers(0, 10**9))
+def test_price_is_carve(chunk_tokens, ring_slots, base):
+    bump = Bump(base)
+    start = bump.offset_bytes
+    carve_prompt(bump, inventory(), chunk_tokens=chunk_tokens, ring_slots=ring_slots)
+    price_bytes = price_prompt(inventory(), chunk_tokens=chunk_tokens, ring_slots=ring_slots)
+    assert bump.offset_bytes - start == price_bytes
+
+
+def test_residents_are_spread_evenly_over_the_layers_with_experts():
+    plan = planned(MIB, num_cache_slots=8)
+    by_layer = [sum(slot.layer == layer for slot in plan.slots) for layer in range(4)]
+    assert by_layer == [3, 0, 3, 2]
+
+
+def test_everything_resident_needs_no_ring():
+    plan = planned(MIB)
+    assert (plan.num_missing_pairs, plan.prompt.ring) == (0, ())
+
+
+def test_a_ring_is_never_longer_than_what_is_missing():
+    model = inventory(blob_bytes=(4000,) * 6, num_experts=40)
+    plan = planned(3 * MIB, model, chunk_tokens=1024, num_cache_slots=200)
+    assert len(plan.prompt.ring) == plan.num_missing_pairs == 40
+
+
+def test_a_dense_model_has_neither_ring_nor_cache():
+    plan = planned(MIB, inventory(blob_bytes=(0, 0), num_experts=0))
+    assert (plan.prompt.ring, plan.slots, plan.table.size_bytes) == ((), (), 0)
+
+
+@pytest.mark.parametrize(
+    ("max_blob_bytes", "chunk_tokens", "ring_slots"),
+    [(2_329_600, 6656, 227), (5_222_400, 6656, 101), (2_329_600, 1023, 8), (1_382_400, 1024, 384), (10**9, 4096, 16)],
+)
+def test_the_ring_rule_is_a_byte_budget(max_blob_bytes, chunk_tokens, ring_slots):
+    model = inventory(blob_bytes=(max_blob_bytes,), num_experts=512)
+    assert ring_rule(model, chunk_tokens=chunk_tokens) == ring_slots
+
+
+def test_a_cache_without_a_slot_for_one_token_is_refused():
+    plan = plan_card(inventory(), 40 * KIB, PlanOptions(300))
+    assert isinstance(plan, Refusal)
+    assert "raise --vram or lower --ctx" in plan.reason
