@@ -55,13 +55,13 @@ def run_server(config: ServeConfig) -> int:
     device = open_twin(planned)
     try:
         trio.run(_run, planned, text, device)
+    except DeviceError as error:
+        print(f"strata: the device is lost: {error}", file=sys.stderr)
+        return EXIT_DEVICE_LOST
     except BaseExceptionGroup as group:
-        # The nursery wraps what its tasks raise; people get the first reason, in one line.
+        # The nursery wraps what its tasks raise; the user gets the reason, in one line.
         if (refused := group.subgroup(ConfigError)) is not None:
             raise _first(refused) from None
-        if (lost := group.subgroup(DeviceError)) is not None:
-            print(f"strata: the device is lost: {_first(lost)}", file=sys.stderr)
-            return EXIT_DEVICE_LOST
         raise
     finally:
         device.close()
@@ -148,12 +148,30 @@ async def _run(planned: PlannedModel, text: ModelText, device: SimDevice) -> Non
     app = create_app(steward, text, model, limits)
     app.add_url_rule("/debug/card", "card", partial(_show_card, planned, device, steward, thread), methods=["GET"])
     _say_plan(planned)
+    lost: list[DeviceError] = []
     async with trio.open_nursery() as nursery:
-        await nursery.start(steward.run)
+        await nursery.start(_run_engine, steward, shutdown, lost)
         nursery.start_soon(_watch_signals, steward, shutdown, nursery.cancel_scope)
         await serve(app, limits, shutdown=shutdown, on_bound=partial(_say_address, model))
         nursery.cancel_scope.cancel()
     thread.close()
+    if lost:
+        raise lost[0]
+
+
+async def _run_engine(
+    steward: Steward,
+    shutdown: trio.Event,
+    lost: list[DeviceError],
+    *,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    """A device that is lost ends the server in order: whoever waits has its error already, and nobody new comes in."""
+    try:
+        await steward.run(task_status=task_status)
+    except DeviceError as error:
+        lost.append(error)
+        shutdown.set()
 
 
 async def _watch_signals(steward: Steward, shutdown: trio.Event, everything: trio.CancelScope) -> None:
@@ -200,4 +218,3 @@ def _first(group: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-

@@ -12,54 +12,124 @@ words, split by masks on whole words, and turned into floats in one contiguous p
 Each function: data uint8 [num_blocks * block bytes] -> out f32 [num_blocks * 32].
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from kernels.reference.scratch import Scratch
 
 LOW_NIBBLES = 0x0F0F0F0F
+_LOW_NIBBLES, _NIBBLE_BITS = (torch.tensor(word, dtype=torch.int32) for word in (LOW_NIBBLES, 4))
+"""As tensors: torch wraps a number anew at each call, which takes longer than the call."""
 
 
 def q4_0(data: Tensor, out: Tensor, scratch: Scratch) -> None:
-    blocks = data.view(torch.int16).view(-1, 9)
-    num_blocks = blocks.shape[0]
-    words = scratch.take("q4_0.words", (num_blocks, 8), torch.int16)
-    words.copy_(blocks[:, 1:])
-    _nibbles_to_float(words.view(torch.int32), out, scratch)
-    out.view(num_blocks, 32).sub_(8.0).mul_(_halves(blocks[:, :1], scratch))
+    num_blocks = data.numel() // 18
+    heads, nibbles = scratch.take_set(_Scales.make, num_blocks), scratch.take_set(_Nibbles.make, num_blocks)
+    words = data.view(torch.int16)
+    heads.packed.copy_(words[::9])
+    nibbles.halfwords.copy_(_tails(words, num_blocks, head=1, length=9))
+    _nibbles_to_float(nibbles, out)
+    out.view(-1, 32).sub_(8.0).mul_(heads.values.copy_(heads.halves))
 
 
 def q4_1(data: Tensor, out: Tensor, scratch: Scratch) -> None:
-    blocks = data.view(torch.int32).view(-1, 5)
-    num_blocks = blocks.shape[0]
-    scale_and_min = _halves(blocks[:, :1], scratch)
-    _nibbles_to_float(blocks[:, 1:], out, scratch)
+    num_blocks = data.numel() // 20
+    heads, nibbles = scratch.take_set(_ScalesAndMins.make, num_blocks), scratch.take_set(_Nibbles.make, num_blocks)
+    words = data.view(torch.int32)
+    heads.packed.copy_(words[::5])
+    nibbles.words.copy_(_tails(words, num_blocks, head=1, length=5))
+    _nibbles_to_float(nibbles, out)
+    heads.values.copy_(heads.halves)
     # Two roundings, as in the file format's definition; a fused multiply-add would round once.
-    out.view(num_blocks, 32).mul_(scale_and_min[:, :1]).add_(scale_and_min[:, 1:])
+    out.view(-1, 32).mul_(heads.scales).add_(heads.mins)
 
 
 def q8_0(data: Tensor, out: Tensor, scratch: Scratch) -> None:
-    blocks = data.view(torch.int16).view(-1, 17)
-    num_blocks = blocks.shape[0]
-    words = scratch.take("q8_0.words", (num_blocks, 16), torch.int16)
-    words.copy_(blocks[:, 1:])
-    out.copy_(words.view(torch.int8).view(-1))
-    out.view(num_blocks, 32).mul_(_halves(blocks[:, :1], scratch))
+    num_blocks = data.numel() // 34
+    heads = scratch.take_set(_Scales.make, num_blocks)
+    words = data.view(torch.int16)
+    heads.packed.copy_(words[::17])
+    tails = scratch.take("q8_0.tails", (num_blocks, 16), torch.int16)
+    tails.copy_(_tails(words, num_blocks, head=1, length=17))
+    out.copy_(tails.view(torch.int8).view(-1))
+    out.view(-1, 32).mul_(heads.values.copy_(heads.halves))
 
 
-def _halves(words: Tensor, scratch: Scratch) -> Tensor:
-    """words: int16 or int32 [num_blocks, 1], strided -> the f16 values in them as f32 [num_blocks, 1 or 2]."""
-    packed = scratch.take("halves.packed", (words.shape[0], 1), words.dtype)
-    packed.copy_(words)
-    values = scratch.take("halves.values", (words.shape[0], words.dtype.itemsize // 2))
-    values.copy_(packed.view(torch.float16))
-    return values
+def _tails(words: Tensor, num_blocks: int, *, head: int, length: int) -> Tensor:
+    """Of consecutive blocks of `length` words, the words after the first `head`: [num_blocks, length - head]."""
+    return words.as_strided((num_blocks, length - head), (length, 1), words.storage_offset() + head)
 
 
-def _nibbles_to_float(words: Tensor, out: Tensor, scratch: Scratch) -> None:
-    """words: int32 [num_blocks, 4], 16 bytes of nibbles -> out f32 [num_blocks * 32], 0.0 .. 15.0."""
-    split = scratch.take("nibbles.split", (words.shape[0], 2, 4), torch.int32)
-    split[:, 0].copy_(words)
-    torch.bitwise_right_shift(words, 4, out=split[:, 1])
-    split.bitwise_and_(LOW_NIBBLES)
-    out.copy_(split.view(torch.uint8).view(-1))
+@dataclass(frozen=True, slots=True)
+class _Scales:
+    """Heads of blocks that are one f16."""
+
+    packed: Tensor  # int16 [num_blocks]
+    halves: Tensor  # f16 [num_blocks, 1], the same bytes
+    values: Tensor  # f32 [num_blocks, 1]
+
+    @staticmethod
+    def make(scratch: Scratch, num_blocks: int) -> "_Scales":
+        packed = scratch.take("scales.packed", (num_blocks,), torch.int16)
+        return _Scales(packed, packed.view(torch.float16).view(-1, 1), scratch.take("scales.values", (num_blocks, 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class _ScalesAndMins:
+    """Heads of blocks that are two f16, the scale first."""
+
+    packed: Tensor  # int32 [num_blocks]
+    halves: Tensor  # f16 [num_blocks, 2], the same bytes
+    values: Tensor  # f32 [num_blocks, 2], of which the next two are the columns
+    scales: Tensor
+    mins: Tensor
+
+    @staticmethod
+    def make(scratch: Scratch, num_blocks: int) -> "_ScalesAndMins":
+        packed = scratch.take("mins.packed", (num_blocks,), torch.int32)
+        values = scratch.take("mins.values", (num_blocks, 2))
+        return _ScalesAndMins(packed, packed.view(torch.float16).view(-1, 2), values, values[:, :1], values[:, 1:])
+
+
+@dataclass(frozen=True, slots=True)
+class _Nibbles:
+    """16 bytes of nibbles a block, and what they become: one byte a weight. A row is 16 bytes moved as one element."""
+
+    words: Tensor  # int32 [num_blocks, 4]
+    halfwords: Tensor  # int16 [num_blocks, 8], the same bytes
+    rows: Tensor  # complex128 [num_blocks], the same bytes
+    shifted: Tensor  # int32 [num_blocks, 4]
+    shifted_rows: Tensor  # complex128 [num_blocks], the same bytes
+    split: Tensor  # int32 [num_blocks, 8]
+    low_rows: Tensor  # complex128 [num_blocks], strided: the first 16 bytes of each row of split
+    high_rows: Tensor  # the other 16
+    weights: Tensor  # uint8 [num_blocks * 32], the bytes of split
+
+    @staticmethod
+    def make(scratch: Scratch, num_blocks: int) -> "_Nibbles":
+        words = scratch.take("nibbles.words", (num_blocks, 4), torch.int32)
+        shifted = scratch.take("nibbles.shifted", (num_blocks, 4), torch.int32)
+        split = scratch.take("nibbles.split", (num_blocks, 8), torch.int32)
+        split_rows = split.view(torch.complex128)
+        return _Nibbles(
+            words=words,
+            halfwords=words.view(torch.int16),
+            rows=words.view(torch.complex128)[:, 0],
+            shifted=shifted,
+            shifted_rows=shifted.view(torch.complex128)[:, 0],
+            split=split,
+            low_rows=split_rows[:, 0],
+            high_rows=split_rows[:, 1],
+            weights=split.view(torch.uint8).view(-1),
+        )
+
+
+def _nibbles_to_float(nibbles: _Nibbles, out: Tensor) -> None:
+    """What was gathered into `words` -> out f32 [num_blocks * 32], 0.0 .. 15.0."""
+    torch.bitwise_right_shift(nibbles.words, _NIBBLE_BITS, out=nibbles.shifted)
+    nibbles.low_rows.copy_(nibbles.rows)
+    nibbles.high_rows.copy_(nibbles.shifted_rows)
+    nibbles.split.bitwise_and_(_LOW_NIBBLES)
+    out.copy_(nibbles.weights)

@@ -6,11 +6,15 @@ weights: every launch reads the bytes again.
 """
 
 import math
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 DEFAULT_LIMIT_BYTES = 1 << 30
+
+_Set = TypeVar("_Set")
 
 
 class Scratch:
@@ -23,6 +27,7 @@ class Scratch:
         self._limit_bytes = limit_bytes
         self._size_bytes = 0
         self._buffers: dict[tuple[str, tuple[int, ...], torch.dtype], Tensor] = {}
+        self._sets: dict[tuple[Callable[..., Any], int], Any] = {}
 
     @property
     def size_bytes(self) -> int:
@@ -34,6 +39,15 @@ class Scratch:
         key = (name, shape, dtype)
         buffer = self._buffers.get(key)
         return self._make(key) if buffer is None else buffer
+
+    def take_set(self, make: Callable[["Scratch", int], _Set], size: int) -> _Set:
+        """`make(self, size)`, called once for each size: buffers that belong together, and views of them.
+
+        For the ops that run thousands of times a token, where making a view costs as much as what is done with it."""
+        found: _Set | None = self._sets.get((make, size))
+        if found is None:
+            found = self._sets[(make, size)] = make(self, size)
+        return found
 
     def _make(self, key: tuple[str, tuple[int, ...], torch.dtype]) -> Tensor:
         name, shape, dtype = key

@@ -1,0 +1,23 @@
+"""`python -m tests.end_to_end.dying_server N MODEL`: a server whose card fails every command from the N-th on."""
+
+import sys
+from functools import partial
+
+from strata import boot
+from strata.core.config import ServeConfig
+from strata.core.errors import DeviceError
+
+
+def main() -> int:
+    first = int(sys.argv[1])
+
+    def faults(index: int, command: object) -> None:
+        if index >= first:
+            raise DeviceError("the card fell off the bus", command)
+
+    boot.SimDevice = partial(boot.SimDevice, faults=faults)  # type: ignore[misc, assignment]
+    return boot.run_server(ServeConfig(sys.argv[2], vram_bytes=16 << 20, port=0))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

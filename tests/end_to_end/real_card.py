@@ -1,0 +1,111 @@
+"""A tiny real model on the twin with bytes, without a server: what the engine computes, logits included."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from sim.bytes import BytesPayload
+from sim.device import Faults, SimDevice, describe_twin
+from strata.boot import fill_pack, pack_manifest
+from strata.core.config import ServeConfig
+from strata.core.errors import Refusal
+from strata.core.memory.planner import PlanOptions, plan_card
+from strata.core.programs import SAMPLE, SampleArgs
+from strata.core.serving.launches import Recipe
+from strata.core.serving.request import GenerationRequest, SamplingParams
+from strata.device import Memory, Program
+from strata.engine.runner import HasClosed, HasSampled, Runner
+from strata.model.architecture import spec_of
+from strata.model.gguf.model_file import open_model
+from strata.model.inventory import inventory_of
+from strata.model.program_reads import dense_reads
+from strata.model.programs.build import build_programs
+from strata.planning import PlannedModel
+
+SEGMENT_BYTES = 1024 * 1024
+
+
+@dataclass
+class RealCard:
+    """`logits`: bytes of every window's row, in order, since the last `serve` began."""
+
+    planned: PlannedModel
+    device: SimDevice
+    runner: Runner
+    logits: list[bytes] = field(default_factory=list)
+
+    def serve(self, ids: tuple[int, ...], *, max_tokens: int = 3, cancel_after_steps: int | None = None) -> list[int]:
+        """Greedy ids; the logits they came from are in `logits`."""
+        self.logits.clear()
+        self.runner.begin(GenerationRequest("r", ids, max_tokens, SamplingParams(temperature=0.0)))
+        sampled: list[int] = []
+        num_steps = 0
+        while True:
+            num_steps += 1
+            is_cancelled = cancel_after_steps is not None and num_steps > cancel_after_steps
+            outcome = self.runner.advance(is_cancelled=is_cancelled)
+            if isinstance(outcome, HasClosed):
+                return sampled
+            if isinstance(outcome, HasSampled):
+                sampled.append(outcome.token_id)
+                if len(sampled) == max_tokens:
+                    self.runner.end()
+                    return sampled
+                self.runner.resume()
+
+
+@contextmanager
+def real_card(
+    path: Path, options: PlanOptions, *, arena_bytes: int = 16 * SEGMENT_BYTES, faults: Faults | None = None
+) -> Iterator[RealCard]:
+    """Started and idle. One thread: bits must not depend on how many there are, and tests run beside others."""
+    torch.set_num_threads(1)
+    file = open_model(path)
+    spec = spec_of(file)
+    plan = plan_card(inventory_of(spec), arena_bytes, options)
+    assert not isinstance(plan, Refusal), plan
+    planned = PlannedModel(ServeConfig(str(path)), file, spec, plan)
+    description = describe_twin(
+        arena_bytes=arena_bytes,
+        segment_bytes=SEGMENT_BYTES,
+        pack_bytes=plan.pack.size_bytes,
+        staging_bytes=plan.staging.size_bytes,
+    )
+    programs = build_programs(
+        spec,
+        plan.weights,
+        kv_format=options.kv_format,
+        context_tokens=options.context_tokens,
+        arena_address=description.arena_address,
+        arena_bytes=arena_bytes,
+    )
+    logits: list[bytes] = []
+    device = SimDevice(
+        description,
+        with_recorder(programs, logits),
+        BytesPayload(description),
+        manifest=pack_manifest(plan),
+        faults=faults,
+    )
+    fill_pack(device, planned)
+    device.seal()
+    runner = Runner(device, Recipe(plan, dense_reads(spec)), terminators=(), pause=lambda: None)
+    try:
+        runner.start()
+        yield RealCard(planned, device, runner, logits)
+    finally:
+        device.close()
+
+
+def with_recorder(programs: Mapping[str, Program], logits: list[bytes]) -> dict[str, Program]:
+    """The same programs; `sample` first notes the logits that it is given."""
+
+    def sample(memory: Memory, args: SampleArgs) -> None:
+        row_bytes = args.window.logits.size_bytes // args.buffers.max_rows
+        logits.append(bytes(memory.read(args.window.logits.part(offset_bytes=0, size_bytes=row_bytes)).numpy()))
+        programs[SAMPLE](memory, args)
+
+    return {**programs, SAMPLE: sample}

@@ -1,0 +1,127 @@
+"""Logits bits of whole requests through the engine do not depend on chunk, ring, cache size or what was served before
+(tiers E1 and E3 of the design), and every weight byte is read anew."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from strata.core.kv import KvFormat
+from strata.core.memory.planner import PlanOptions
+from tests.end_to_end.real_card import real_card
+from tests.fixtures.models import write_random_model
+from tests.oracle.llama_cpp import LlamaCpp
+
+FAMILIES = {
+    "mixtral": {"arch": "mixtral"},
+    "mixtral q4_1": {"arch": "mixtral", "quant": "Q4_1"},
+    "qwen3moe mixed": {"arch": "qwen3moe", "expert_quants": ("Q4_0", "Q8_0", "F16")},
+    "llama": {"arch": "llama"},
+    "qwen2": {"arch": "qwen2"},
+    "qwen3": {"arch": "qwen3", "quant": "Q8_0"},
+}
+IDS = tuple((7 * i * i + 3 * i) % 300 for i in range(90))
+
+
+def geometries(family: str) -> list[PlanOptions]:
+    if "mix" not in family:
+        return [PlanOptions(256, chunk_tokens=chunk) for chunk in (1, 7, 32, 256)]
+    shapes = ((256, 8, 16), (256, 1, 2), (16, 3, 2), (40, 8, 7), (89, 2, 15), (1, 2, 3))
+    return [PlanOptions(256, chunk_tokens=c, ring_slots=r, num_cache_slots=n) for c, r, n in shapes]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_have_the_same_bits_whatever_the_chunk_ring_and_cache(tmp_path: Path, family: str):
+    path = write_random_model(tmp_path / "model.gguf", **FAMILIES[family])
+    seen = []
+    for options in geometries(family):
+        with real_card(path, options) as card:
+            ids = card.serve(IDS)
+            seen.append((ids, list(card.logits)))
+            statistics, counts = card.device.statistics(), card.runner.counts()
+            if "mix" in family and options.num_cache_slots is not None and options.num_cache_slots < 16:
+                assert counts.ring_entries > 0
+                assert statistics.pack_read_bytes > 0
+    assert len(seen[0][1]) == 3
+    assert all(other == seen[0] for other in seen)
+
+
+@pytest.mark.slow
+def test_streaming_chunks_have_the_bits_of_routed_ones(tmp_path: Path):
+    path = write_random_model(tmp_path / "model.gguf", arch="mixtral", hidden=32, ffn=32, context=2048)
+    ids = tuple((5 * i * i + i) % 300 for i in range(1100))
+    seen = []
+    for chunk, ring in ((256, 8), (1024, 3), (1024, 12)):
+        with real_card(path, PlanOptions(2048, chunk_tokens=chunk, ring_slots=ring, num_cache_slots=4)) as card:
+            seen.append((card.serve(ids), list(card.logits)))
+            assert card.runner.counts().ring_entries > 0
+    assert seen[1] == seen[0]
+    assert seen[2] == seen[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kv_format", list(KvFormat))
+def test_a_prompt_read_as_a_chunk_has_the_bits_of_its_tokens_as_windows(tmp_path: Path, kv_format: KvFormat):
+    """The engine's own greedy reply, given back as a prompt of any length, leads to the same logits."""
+    path = write_random_model(tmp_path / "model.gguf", arch="qwen3moe")
+    with real_card(path, PlanOptions(256, kv_format=kv_format, ring_slots=4, num_cache_slots=5)) as card:
+        reply = card.serve(IDS[:1], max_tokens=40)
+        by_windows = list(card.logits)
+        whole = IDS[:1] + tuple(reply)
+        for num_tokens in (2, 3, 9, 17, 40):
+            card.serve(whole[:num_tokens], max_tokens=1)
+            assert card.logits == [by_windows[num_tokens - 1]]
+
+
+@pytest.mark.slow
+def test_what_was_served_before_changes_nothing(tmp_path: Path):
+    path = write_random_model(tmp_path / "model.gguf", arch="mixtral")
+    options = PlanOptions(256, chunk_tokens=32, ring_slots=3, num_cache_slots=5)
+    with real_card(path, options) as card:
+        cold = (card.serve(IDS), list(card.logits))
+        card.serve(tuple(reversed(IDS)) + IDS, max_tokens=20)
+        assert (card.serve(IDS), card.logits) == cold
+        for steps in range(9):
+            card.serve(IDS, cancel_after_steps=steps)
+        assert (card.serve(IDS), card.logits) == cold
+
+
+@pytest.mark.slow
+def test_no_memo_hides_a_wrong_byte_in_the_arena(tmp_path: Path):
+    """Other bytes under a dense tensor, a cache slot or the pack change the very next logits."""
+    path = write_random_model(tmp_path / "model.gguf", arch="mixtral")
+    with real_card(path, PlanOptions(256, ring_slots=3, num_cache_slots=5)) as card:
+        card.serve(IDS)
+        cold = list(card.logits)
+        plan = card.planned.plan
+        for extent in (plan.weights["blk.0.attn_q.weight"], plan.slots[0].extent):
+            shadowed = card.device._payload._arena_tensor  # type: ignore[attr-defined]
+            bytes_there = shadowed[extent.offset_bytes : extent.end_bytes]
+            kept = bytes_there.clone()
+            bytes_there.zero_()
+            card.serve(IDS)
+            assert card.logits != cold
+            bytes_there.copy_(kept)
+            card.serve(IDS)
+            assert card.logits == cold
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+@pytest.mark.parametrize("arch", ["llama", "mixtral", "qwen3moe"])
+def test_the_engines_logits_are_those_of_llama_cpp(tmp_path: Path, arch: str):
+    """Of a prompt of every length: chunk, ring, cache misses and the first window included."""
+    path = write_random_model(tmp_path / "model.gguf", arch=arch)
+    options = PlanOptions(256, kv_format=KvFormat.F32, chunk_tokens=16)
+    if arch != "llama":
+        options = replace(options, ring_slots=3, num_cache_slots=5)
+    ids = IDS[:40]
+    with LlamaCpp(path) as oracle:
+        expected = oracle.logits(list(ids))
+    with real_card(path, options) as card:
+        for num_tokens in range(1, len(ids) + 1):
+            card.serve(ids[:num_tokens], max_tokens=1)
+            logits = np.frombuffer(card.logits[0], np.float32)
+            assert np.abs(logits - expected[num_tokens - 1]).max() < 1e-4

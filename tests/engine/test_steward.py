@@ -1,0 +1,240 @@
+"""The steward over the twin without bytes: order, bounds, cancels, drains, failures. Steps run inline, so every
+interleaving here is the same on every run."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import trio
+
+from strata.core.errors import DeviceError, RequestError
+from strata.core.memory.planner import PlanOptions
+from strata.core.serving.request import Broken, Finished, GenerationRequest, Progress, Text, Update
+from strata.core.serving.terminator import Emission
+from strata.engine.steward import Steward
+from strata.engine.thread import DeviceThread, run_inline
+from tests.engine.symbolic_card import Card, small_inventory, symbolic_card
+
+OPTIONS = PlanOptions(4096, chunk_tokens=256, ring_slots=5, num_cache_slots=7)
+END_ID = 2
+
+
+@dataclass
+class Letters:
+    """Token n is one letter; stops at a letter when told to."""
+
+    stop: str = ""
+    held: str = ""
+
+    def push(self, token_id: int) -> Emission:
+        letter = chr(ord("A") + token_id)
+        return Emission("", True) if letter == self.stop else Emission(letter, False)
+
+    def flush(self) -> str:
+        return self.held
+
+
+@dataclass
+class Site:
+    """A steward and what it is given; `replies` are the ids that windows will sample, one after the other."""
+
+    card: Card
+    steward: Steward
+    replies: list[int]
+    steps: list[Callable[[], object]] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def site(
+    replies: list[int], *, max_queued: int = 4, letters: Letters | None = None, **rest: object
+) -> AsyncIterator[Site]:
+    card = symbolic_card(small_inventory(), OPTIONS, arena_bytes=1 << 21, **rest)  # type: ignore[arg-type]
+    advance = card.runner.advance
+
+    def played(*, is_cancelled: bool) -> object:
+        card.play()
+        if replies and type(card.runner._state).__name__ == "Windowing":
+            staged = card.payload.host(card.plan.staging.result)
+            staged[:8] = replies.pop(0).to_bytes(8, "little")
+        return advance(is_cancelled=is_cancelled)
+
+    card.runner.advance = played  # type: ignore[method-assign, assignment]
+    card.runner.start = lambda: None  # type: ignore[method-assign]
+    steward = Steward(
+        card.runner,
+        card.device,
+        terminators=frozenset({END_ID}),
+        make_terminator=lambda request: letters or Letters(),
+        run_step=run_inline,
+        clock=trio.current_time,
+        max_queued=max_queued,
+        chunk_tokens=256,
+        ring_slots=5,
+    )
+    async with trio.open_nursery() as nursery:
+        await nursery.start(steward.run)
+        yield Site(card, steward, replies)
+        nursery.cancel_scope.cancel()
+
+
+def ask(num_tokens: int = 300, max_tokens: int = 4) -> GenerationRequest:
+    return GenerationRequest("r", tuple(i % 31 for i in range(num_tokens)), max_tokens)
+
+
+async def everything(ticket) -> list[Update]:
+    with trio.fail_after(60):
+        return [update async for update in ticket.updates()]
+
+
+def text_of(updates: list[Update]) -> str:
+    return "".join(update.text for update in updates if isinstance(update, Text))
+
+
+async def test_a_reply_is_its_texts_and_then_how_it_ended():
+    async with site([0, 1, 3, 4]) as one:
+        updates = await everything(one.steward.submit(ask()))
+    assert text_of(updates) == "ABDE"
+    assert isinstance(updates[0], Progress)
+    last = updates[-1]
+    assert isinstance(last, Finished)
+    assert last.reason == "length"
+    assert (last.usage.prompt_tokens, last.usage.completion_tokens, last.usage.cached_tokens) == (300, 4, 0)
+    assert (last.timings.prompt_n, last.timings.predicted_n) == (300, 4)
+
+
+@pytest.mark.parametrize(
+    ("replies", "letters", "text", "reason", "tokens"),
+    [
+        ([0, END_ID, 1], Letters(held="~"), "A~", "stop", 2),
+        ([END_ID], Letters(), "", "stop", 1),
+        ([0, 1, 3, 4], Letters(stop="D"), "AB", "stop", 3),
+        ([0, 1, 3, END_ID], Letters(), "ABD", "stop", 4),
+        ([0, 1, 3, 4], Letters(held="~"), "ABDE~", "length", 4),
+        ([0, 1, 3, 4], Letters(stop="E"), "ABD", "stop", 4),
+    ],
+)
+async def test_the_first_reason_to_end_wins(replies, letters, text, reason, tokens):
+    async with site(replies, letters=letters) as one:
+        updates = await everything(one.steward.submit(ask()))
+    assert text_of(updates) == text
+    assert isinstance(updates[-1], Finished)
+    assert (updates[-1].reason, updates[-1].usage.completion_tokens) == (reason, tokens)
+
+
+async def test_requests_are_served_in_the_order_they_came():
+    async with site([]) as one:
+        ended: list[int] = []
+
+        async def read(number: int, ticket) -> None:
+            await everything(ticket)
+            ended.append(number)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(4):
+                nursery.start_soon(read, number, one.steward.submit(ask(50 * number + 1)))
+        assert ended == [0, 1, 2, 3]
+
+
+async def test_a_full_line_refuses_and_a_cancelled_place_in_it_is_free_again():
+    async with site([], max_queued=2) as one:
+        tickets = [one.steward.submit(ask()) for _ in range(2)]
+        with pytest.raises(RequestError, match=r"2 requests wait, the limit is 2") as refused:
+            one.steward.submit(ask())
+        assert (refused.value.status, refused.value.code) == (503, "queue_full")
+        tickets[1].cancel()
+        tickets.append(one.steward.submit(ask()))
+        assert await everything(tickets[1]) == []
+        for ticket in (tickets[0], tickets[2]):
+            assert isinstance((await everything(ticket))[-1], Finished)
+        assert one.steward.statistics().num_cancelled == 1
+
+
+async def test_a_request_cancelled_in_line_never_starts():
+    async with site([]) as one:
+        first, second = one.steward.submit(ask()), one.steward.submit(ask(700))
+        second.cancel()
+        await everything(first)
+        num_commands = one.card.device.statistics().num_commands
+        assert await everything(second) == []
+        assert one.card.device.statistics().num_commands == num_commands
+
+
+async def test_a_cancel_ends_a_read_within_a_layer_and_frees_the_card():
+    async with site([]) as one:
+        ticket = one.steward.submit(ask(3000))
+        updates: list[Update] = []
+        with trio.fail_after(60):
+            async for update in ticket.updates():
+                updates.append(update)
+                ticket.cancel()
+        assert {update.read_tokens for update in updates} == {0}  # still in the first chunk of twelve
+        assert len(updates) <= 2
+        assert one.steward.statistics().num_cancelled == 1
+        assert isinstance((await everything(one.steward.submit(ask())))[-1], Finished)
+
+
+async def test_a_failed_command_breaks_one_request_and_not_the_next():
+    failing = {"at": -1}
+
+    def faults(index: int, command: object) -> None:
+        if index == failing["at"]:
+            raise DeviceError("planted", command)
+
+    async with site([], faults=faults) as one:
+        failing["at"] = one.card.device.statistics().num_commands + 20
+        updates = await everything(one.steward.submit(ask()))
+        assert updates[-1] == Broken("the device failed: planted")
+        assert isinstance((await everything(one.steward.submit(ask())))[-1], Finished)
+        statistics = one.steward.statistics()
+        assert (statistics.num_broken, statistics.num_finished, statistics.num_running) == (1, 1, 0)
+
+
+async def test_a_lost_device_ends_the_steward_and_answers_everybody():
+    def faults(index: int, command: object) -> None:
+        if failing:
+            raise DeviceError("gone", command)
+
+    failing: list[bool] = []
+    with pytest.RaisesGroup(pytest.RaisesExc(DeviceError, match="gone")):
+        async with site([], faults=faults) as one:
+            running, waiting = one.steward.submit(ask()), one.steward.submit(ask())
+            failing.append(True)
+            for ticket in (running, waiting):
+                last = (await everything(ticket))[-1]
+                assert isinstance(last, Broken)
+            assert last.is_fatal
+            await trio.sleep_forever()
+
+
+async def test_draining_finishes_what_was_accepted_and_refuses_the_rest():
+    async with site([]) as one:
+        accepted = [one.steward.submit(ask()), one.steward.submit(ask())]
+        one.steward.drain()
+        with pytest.raises(RequestError) as refused:
+            one.steward.submit(ask())
+        assert (refused.value.status, refused.value.code) == (503, "shutting_down")
+        for ticket in accepted:
+            assert isinstance((await everything(ticket))[-1], Finished)
+
+
+async def test_a_reader_who_never_reads_does_not_hold_the_engine():
+    async with site([]) as one:
+        one.steward.submit(ask(300, max_tokens=200))
+        assert isinstance((await everything(one.steward.submit(ask())))[-1], Finished)
+
+
+async def test_the_device_thread_is_one_thread_and_its_step_is_never_abandoned():
+    import threading
+
+    thread = DeviceThread()
+    release = threading.Event()
+    names = {await thread.run(lambda: threading.current_thread().name) for _ in range(3)}
+    assert len(names) == 1
+    ended: list[bool] = []
+    with trio.move_on_after(0) as scope:
+        trio.lowlevel.current_trio_token().run_sync_soon(release.set)
+        await thread.run(lambda: ended.append(release.wait()))
+    assert ended == [True]
+    assert scope.cancel_called
+    thread.close()
