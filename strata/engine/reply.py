@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from strata.core.serving.request import Finished, GenerationRequest, Progress, Timings, Usage
 from strata.core.serving.terminator import Terminator
@@ -21,6 +22,7 @@ class Reply:
     run_step: StepRunner
     clock: Callable[[], float]
     num_sampled: int = 0
+    cached_tokens: int = 0  # prompt tokens that need not be read, from the session
     began_s: float = field(init=False)
     first_window_s: float | None = None
     progress_s: float = field(init=False)
@@ -34,7 +36,7 @@ class Reply:
 
     async def run(self) -> Finished | None:
         """None when the client left. Raises DeviceError; the device is then not at rest."""
-        await self.run_step(lambda: self.runner.begin(self.request))
+        self.cached_tokens = await self.run_step(lambda: self.runner.begin(self.request))
         while True:
             outcome = await self.run_step(lambda: self.runner.advance(is_cancelled=self.ticket.is_cancelled))
             self.progress_s = self.clock()
@@ -48,13 +50,13 @@ class Reply:
                     if reason is not None:
                         await self.run_step(self.runner.end)
                         return self._finished(reason)
-                    await self.run_step(self.runner.resume)
+                    await self.run_step(partial(self.runner.resume, token_id))
 
     def _note_read(self, read_tokens: int) -> None:
-        fresh_tokens = len(self.request.prompt_ids)
-        if read_tokens >= fresh_tokens - 1 and self.first_window_s is None:
+        prompt_tokens = len(self.request.prompt_ids)
+        if read_tokens == prompt_tokens - 1 and self.first_window_s is None:
             self.first_window_s = self.progress_s
-        self.ticket.progress(Progress(read_tokens, fresh_tokens))
+        self.ticket.progress(Progress(read_tokens - self.cached_tokens, prompt_tokens - self.cached_tokens))
 
     def _take(self, token_id: int) -> str | None:
         """Emit what the token adds, and say why the reply ends with it, if it does. The first reason wins: a token that
@@ -76,9 +78,9 @@ class Reply:
         prompt_tokens = len(self.request.prompt_ids)
         split_s = self.began_s if self.first_window_s is None else self.first_window_s
         timings = Timings(
-            prompt_n=prompt_tokens,
+            prompt_n=prompt_tokens - self.cached_tokens,
             prompt_ms=1e3 * (split_s - self.began_s),
             predicted_n=self.num_sampled,
             predicted_ms=1e3 * (self.progress_s - split_s),
         )
-        return Finished(reason, Usage(prompt_tokens, self.num_sampled, cached_tokens=0), timings)
+        return Finished(reason, Usage(prompt_tokens, self.num_sampled, self.cached_tokens), timings)

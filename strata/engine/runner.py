@@ -24,7 +24,7 @@ from strata.device import Device
 
 @dataclass(frozen=True, slots=True)
 class HasRead:
-    """`read_tokens` prompt tokens are through all layers."""
+    """`read_tokens` prompt tokens are through all layers, those that the session had included."""
 
     read_tokens: int
 
@@ -75,9 +75,11 @@ class Runner:
         launches = window_launches(self._recipe, rows=1, table_version=TABLE_VERSION)
         self._device.capture(WINDOW_GRAPH, launches)
 
-    def begin(self, request: GenerationRequest) -> None:
-        """Submit the first part of a request. Only when nothing is open."""
+    def begin(self, request: GenerationRequest) -> int:
+        """Submit the first part of a request, and say how many of its tokens the session has already. Only when
+        nothing is open."""
         self._step(Began(request))
+        return len(self._state.session.ids)
 
     def advance(self, *, is_cancelled: bool) -> Outcome:
         """Wait for what was submitted last, then submit what follows. Raises DeviceError; then call `recover`."""
@@ -91,11 +93,11 @@ class Runner:
             self._step(Routed(self._routed_experts()))
         elif isinstance(state, Reading | Closing):
             self._step(Arrived())
-        return HasClosed() if isinstance(self._state, Idle) else HasRead(_tokens_read(self._state))
+        return HasClosed() if isinstance(self._state, Idle) else HasRead(len(self._state.session.ids))
 
-    def resume(self) -> None:
-        """The sampled token was accepted: run the next window."""
-        self._step(Continued())
+    def resume(self, token_id: int) -> None:
+        """The sampled token was accepted: run the next window on it."""
+        self._step(Continued(token_id))
 
     def end(self) -> None:
         """The reply is over, after a sampled token."""
@@ -159,9 +161,3 @@ class Runner:
                 owners = [access.owner for access in command.reads if isinstance(access, Access)]
                 self._prompt_hits += owners.count("cache")
                 self._prompt_misses += owners.count("ring")
-
-
-def _tokens_read(state: State) -> int:
-    if isinstance(state, Reading):
-        return state.chunk.start
-    return len(state.request.prompt_ids) - 1 if isinstance(state, Windowing) else 0

@@ -10,6 +10,7 @@ from strata.core.memory.planner import PlanOptions, plan_card
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.launches import Recipe
 from strata.core.serving.machine import Closing, Idle, Machine, Reading, Windowing
+from strata.core.serving.prefix import Session
 from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Routed
 from tests.engine.symbolic_card import dense_reads, prompt, small_inventory
 
@@ -20,7 +21,7 @@ def machine() -> Machine:
     return Machine(Recipe(plan, dense_reads(plan.inventory)), Addresses(1 << 40, 1 << 41))
 
 
-EVENTS = (Began(prompt(10)), Routed((0, 3)), Arrived(), Continued(), Ended(), Broke())
+EVENTS = (Began(prompt(10)), Routed((0, 3)), Arrived(), Continued(7), Ended(), Broke())
 
 
 def states(served: Machine) -> dict[str, object]:
@@ -28,7 +29,7 @@ def states(served: Machine) -> dict[str, object]:
     assert isinstance(routing, Reading)
     reading, _ = served.step(routing, Routed((1,)))
     closing, _ = served.step(routing, Ended())
-    handing, _ = served.step(Reading(9, prompt(10), _after_last_layer(routing), is_routing=False), Arrived())
+    handing, _ = served.step(Reading(9, Session(), prompt(10), _after_last_layer(routing), is_routing=False), Arrived())
     windowing, _ = served.step(handing, Arrived())
     return {
         "idle": Idle(),
@@ -104,7 +105,7 @@ def test_no_two_notices_of_a_request_share_a_tag():
         if isinstance(state, Reading) and state.is_routing:
             event = Routed((0, 5))
         elif isinstance(state, Windowing):
-            event = Continued() if state.position < 11 else Ended()
+            event = Continued(5) if len(state.session.ids) < 11 else Ended()
         else:
             event = Arrived()
         state, orders = served.step(state, event)

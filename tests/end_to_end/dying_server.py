@@ -4,7 +4,7 @@ import sys
 from functools import partial
 
 from strata import boot
-from strata.core.config import ServeConfig
+from strata.core.config.values import ServeConfig
 from strata.core.errors import DeviceError
 
 

@@ -10,7 +10,7 @@ import torch
 from sim.bytes import BytesPayload
 from sim.device import Faults, SimDevice, describe_twin
 from strata.boot import fill_pack, pack_manifest
-from strata.core.config import ServeConfig
+from strata.core.config.values import ServeConfig
 from strata.core.errors import Refusal
 from strata.core.memory.planner import PlanOptions, plan_card
 from strata.core.programs import SAMPLE, SampleArgs
@@ -36,11 +36,12 @@ class RealCard:
     device: SimDevice
     runner: Runner
     logits: list[bytes] = field(default_factory=list)
+    cached_tokens: int = 0  # of the last request
 
     def serve(self, ids: tuple[int, ...], *, max_tokens: int = 3, cancel_after_steps: int | None = None) -> list[int]:
         """Greedy ids; the logits they came from are in `logits`."""
         self.logits.clear()
-        self.runner.begin(GenerationRequest("r", ids, max_tokens, SamplingParams(temperature=0.0)))
+        self.cached_tokens = self.runner.begin(GenerationRequest("r", ids, max_tokens, SamplingParams(temperature=0.0)))
         sampled: list[int] = []
         num_steps = 0
         while True:
@@ -54,7 +55,7 @@ class RealCard:
                 if len(sampled) == max_tokens:
                     self.runner.end()
                     return sampled
-                self.runner.resume()
+                self.runner.resume(outcome.token_id)
 
 
 @contextmanager

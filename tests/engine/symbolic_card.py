@@ -82,7 +82,7 @@ class Card:
                 if num_sampled == request.max_tokens:
                     self.runner.end()
                     return num_sampled
-                self.runner.resume()
+                self.runner.resume(outcome.token_id)
 
 
 def symbolic_card(

@@ -1,7 +1,7 @@
 """The life of a request as one state machine: `step(state, event) -> (state, orders)`, pure.
 
     Idle --Began--> Reading --(layer by layer, chunk by chunk)--> Closing --> Windowing --Ended--> Idle
-            \\_______________________ prompt of one token ______________________^
+            \\_____________ all but the last token in the session ______________^
 
 The prompt path reads tokens 0 .. n-2; the first window, of one row, takes token n-1 and gives the first sampled token.
 So the output head and the verifier are never needed while a prompt is read, which is what makes them lendable.
@@ -29,6 +29,7 @@ from strata.core.serving.launches import (
     launch_router,
     prompt_lane,
 )
+from strata.core.serving.prefix import NO_SESSION, Session
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed, ServingEvent, Upload
 
@@ -42,9 +43,10 @@ PROMPT_STREAMS = (Stream.PROMPT, Stream.COPY)
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Nothing is open. `serial` numbers the notices, so that no two tags are equal."""
+    """Nothing is open. `serial` numbers the notices, so that no two tags are equal; `session` is what K/V holds."""
 
     serial: int = 0
+    session: Session = NO_SESSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Reading:
     """A chunk is under way; `is_routing`: the router's choice of `chunk.layer` is awaited."""
 
     serial: int
+    session: Session
     request: GenerationRequest
     chunk: ChunkState
     is_routing: bool
@@ -62,16 +65,18 @@ class Closing:
     """Both prompt streams are draining; `request` goes on to its first window, None if it was given up."""
 
     serial: int
+    session: Session
     request: GenerationRequest | None
 
 
 @dataclass(frozen=True, slots=True)
 class Windowing:
-    """`position` is that of the row whose window is in flight or was sampled last."""
+    """The window in flight, or sampled last, feeds `token_id` to the cell behind the session's."""
 
     serial: int
+    session: Session
     request: GenerationRequest
-    position: int
+    token_id: int
 
 
 State = Idle | Reading | Closing | Windowing
@@ -95,31 +100,36 @@ class Machine:
             case Reading(is_routing=False), Arrived():
                 return self._next_chunk(state)
             case Closing(request=None), Arrived():
-                return Idle(state.serial), Orders()
+                return Idle(state.serial, state.session), Orders()
             case Closing(request=GenerationRequest() as request), Arrived():
-                return self._first_window(state.serial, request)
-            case Windowing(), Continued():
-                return self._next_window(state)
+                return self._first_window(state.serial, state.session, request)
+            case Windowing(), Continued(token_id):
+                fed = state.session.grown(state.token_id)
+                return self._window(replace(state, session=fed, token_id=token_id), (), ())
             case Windowing(), Ended():
-                return Idle(state.serial), Orders()
+                return Idle(state.serial, state.session.grown(state.token_id)), Orders()
             case (Reading(), Ended()):
-                return self._close(state.serial, None)
+                return self._close(state.serial, state.session, None)
             case (Closing(), Ended()):  # drained already: what was awaited has been reached
-                return Idle(state.serial), Orders()
+                return Idle(state.serial, state.session), Orders()
             case ((Reading() | Closing() | Windowing()), Broke()):
-                return self._close(state.serial, None, (*PROMPT_STREAMS, Stream.VERIFIER))
+                return self._close(state.serial, state.session, None, (*PROMPT_STREAMS, Stream.VERIFIER))
         raise AssertionError(f"{type(event).__name__} is illegal in {type(state).__name__}")
 
     def _begin(self, state: Idle, request: GenerationRequest) -> tuple[State, Orders]:
         assert len(request.prompt_ids) + request.max_tokens <= self.plan.options.context_tokens
-        if len(request.prompt_ids) == 1:
-            return self._first_window(state.serial, request)
-        rows = min(self.plan.prompt.chunk_tokens, len(request.prompt_ids) - 1)
-        ring = Ring(len(self.plan.prompt.ring))
-        chunk = open_chunk(self.recipe, frozenset(self.resident), start=0, rows=rows, ring=ring)
-        return self._open_chunk(state.serial, request, chunk)
+        session = state.session.kept(state.session.read_from(request.prompt_ids))
+        if len(session.ids) == len(request.prompt_ids) - 1:
+            return self._first_window(state.serial, session, request)
+        return self._open_chunk(state.serial, session, request, Ring(len(self.plan.prompt.ring)))
 
-    def _open_chunk(self, serial: int, request: GenerationRequest, chunk: ChunkState) -> tuple[State, Orders]:
+    def _open_chunk(
+        self, serial: int, session: Session, request: GenerationRequest, ring: Ring
+    ) -> tuple[State, Orders]:
+        """The next chunk of the prompt, from where the session ends."""
+        start = len(session.ids)
+        rows = min(self.plan.prompt.chunk_tokens, len(request.prompt_ids) - 1 - start)
+        chunk = open_chunk(self.recipe, frozenset(self.resident), start=start, rows=rows, ring=ring)
         lane, staging = prompt_lane(self.plan), self.plan.staging
         chunk, copies = run_ahead(self.plan, chunk)
         ids = request.prompt_ids[chunk.start : chunk.start + chunk.rows]
@@ -139,31 +149,27 @@ class Machine:
             ),
             launch_embed(self.recipe, lane, rows=chunk.rows),
         )
-        return self._layers(serial, request, chunk, uploads, commands)
+        return self._layers(Reading(serial, session, request, chunk, is_routing=False), uploads, commands)
 
     def _layers(
-        self,
-        serial: int,
-        request: GenerationRequest,
-        chunk: ChunkState,
-        uploads: tuple[Upload, ...],
-        commands: tuple[Command, ...],
+        self, state: Reading, uploads: tuple[Upload, ...], commands: tuple[Command, ...]
     ) -> tuple[State, Orders]:
-        """Open `chunk.layer` and end at the next point where the host must look: a router's choice, or a layer's end
-        (which is where cancels are seen)."""
+        """Open the chunk's next layer and end at the next point where the host must look: a router's choice, or a
+        layer's end (which is where cancels are seen)."""
+        chunk = state.chunk
         if chunk.layer == self.plan.inventory.num_layers:
-            return self._await(Reading(serial, request, chunk, is_routing=False), uploads, commands)
+            return self._await(replace(state, is_routing=False), uploads, commands)
         lane = prompt_lane(self.plan)
         commands += (launch_attention(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
         if not self.recipe.is_moe(chunk.layer):
             commands += (launch_ffn(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
             after = replace(chunk, layer=chunk.layer + 1)
-            return self._await(Reading(serial, request, after, is_routing=False), uploads, commands)
+            return self._await(replace(state, chunk=after, is_routing=False), uploads, commands)
         commands += (
             launch_router(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),
             _counts_home(self.plan, lane),
         )
-        return self._await(Reading(serial, request, chunk, is_routing=True), uploads, commands)
+        return self._await(replace(state, is_routing=True), uploads, commands)
 
     def _await(
         self, state: Reading, uploads: tuple[Upload, ...], commands: tuple[Command, ...]
@@ -178,21 +184,23 @@ class Machine:
             experts = tuple(range(self.plan.inventory.num_experts))
         chunk, uploads, commands = read_experts(self.recipe, chunk, self.resident, self.places, experts)
         chunk = replace(chunk, layer=chunk.layer + 1)
-        return self._layers(state.serial, state.request, chunk, uploads, commands)
+        return self._layers(replace(state, chunk=chunk), uploads, commands)
 
     def _next_chunk(self, state: Reading) -> tuple[State, Orders]:
-        chunk, num_layers = state.chunk, self.plan.inventory.num_layers
-        if chunk.layer < num_layers:
-            return self._layers(state.serial, state.request, chunk, (), ())
-        start, end = chunk.start + chunk.rows, len(state.request.prompt_ids) - 1
-        if start == end:
-            return self._close(state.serial, state.request)
-        rows = min(self.plan.prompt.chunk_tokens, end - start)
-        opened = open_chunk(self.recipe, frozenset(self.resident), start=start, rows=rows, ring=chunk.ring)
-        return self._open_chunk(state.serial, state.request, opened)
+        chunk, ids = state.chunk, state.request.prompt_ids
+        if chunk.layer < self.plan.inventory.num_layers:
+            return self._layers(state, (), ())
+        session = state.session.grown(*ids[chunk.start : chunk.start + chunk.rows])
+        if len(session.ids) == len(ids) - 1:
+            return self._close(state.serial, session, state.request)
+        return self._open_chunk(state.serial, session, state.request, chunk.ring)
 
     def _close(
-        self, serial: int, request: GenerationRequest | None, streams: tuple[Stream, ...] = PROMPT_STREAMS
+        self,
+        serial: int,
+        session: Session,
+        request: GenerationRequest | None,
+        streams: tuple[Stream, ...] = PROMPT_STREAMS,
     ) -> tuple[State, Orders]:
         """Drain `streams`. The verifier's stream waits for the prompt stream too: K/V is handed over."""
         notices = tuple(Notify(stream, f"{stream} drained {serial}") for stream in streams)
@@ -201,13 +209,14 @@ class Machine:
             Wait(Stream.VERIFIER, "chunk_done"),
         )
         tags = tuple(notice.tag for notice in notices)
-        return Closing(serial + 1, request), Orders((), handover + notices, tags)
+        return Closing(serial + 1, session, request), Orders((), handover + notices, tags)
 
-    def _first_window(self, serial: int, request: GenerationRequest) -> tuple[State, Orders]:
+    def _first_window(self, serial: int, session: Session, request: GenerationRequest) -> tuple[State, Orders]:
         """Sampler inputs go up here and not when the request begins: a read that is given up then never leaves a copy
         behind that nobody waited for, while the next request writes its staging."""
         staging, verifier = self.plan.staging, self.plan.verifier
         position = len(request.prompt_ids) - 1
+        assert len(session.ids) == position, (len(session.ids), position)
         token = staging.window_tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)
         uploads, commands = sampler_inputs(self.plan, request)
         uploads += (
@@ -216,10 +225,7 @@ class Machine:
         )
         target = verifier.buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)
         commands += (copy_to_verifier((staging.window_header, verifier.buffers.header), (token, target)),)
-        return self._window(Windowing(serial, request, position), uploads, commands)
-
-    def _next_window(self, state: Windowing) -> tuple[State, Orders]:
-        return self._window(replace(state, position=state.position + 1), (), ())
+        return self._window(Windowing(serial, session, request, request.prompt_ids[-1]), uploads, commands)
 
     def _window(
         self, state: Windowing, uploads: tuple[Upload, ...], commands: tuple[Command, ...]

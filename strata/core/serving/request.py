@@ -64,7 +64,7 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`read_tokens` of `fresh_tokens` prompt tokens are read."""
+    """`read_tokens` of `fresh_tokens` prompt tokens are read; tokens that the session had count in neither."""
 
     read_tokens: int
     fresh_tokens: int

@@ -28,7 +28,9 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """The window's token was accepted and the reply goes on."""
+    """The window's token was accepted and the reply goes on with it."""
+
+    token_id: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,35 @@
+"""How much of a prompt need not be read again: the live session.
+
+K/V cells stay where they are when a request ends. A session says which token ids they hold; the next prompt reuses
+the longest run of equal ids from the start, compared by id and never by text, and at most n - 1 of its n tokens: the
+last one always goes through a window, since that is what gives logits (`lending.md` 5, invariants 38-40).
+
+    session   a b c d e f          cells 0..5 hold these ids
+    prompt    a b c x y            read_from = 3; cells 3.. are overwritten, and the session is a b c from then on
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Cell i of K/V holds the state of `ids[i]`, for every i: nothing else may be assumed of any cell."""
+
+    ids: tuple[int, ...] = ()
+
+    def read_from(self, prompt_ids: tuple[int, ...]) -> int:
+        """First position of `prompt_ids` that must be read."""
+        most = min(len(self.ids), len(prompt_ids) - 1)
+        return next((i for i in range(most) if self.ids[i] != prompt_ids[i]), most)
+
+    def kept(self, num_tokens: int) -> "Session":
+        """What is left once cells from `num_tokens` on are overwritten."""
+        assert 0 <= num_tokens <= len(self.ids), (num_tokens, len(self.ids))
+        return Session(self.ids[:num_tokens])
+
+    def grown(self, *ids: int) -> "Session":
+        """After `ids` were written into the cells that follow."""
+        return Session(self.ids + ids)
+
+
+NO_SESSION = Session()

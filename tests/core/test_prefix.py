@@ -1,0 +1,39 @@
+"""The live session: what a prompt may take over from the one before."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.core.serving.prefix import NO_SESSION, Session
+
+ids = st.lists(st.integers(0, 2), max_size=12).map(tuple)
+
+
+@given(ids, ids.filter(len))
+def test_read_from_is_the_longest_common_prefix_but_never_the_whole_prompt(held, prompt):
+    read_from = Session(held).read_from(prompt)
+    assert read_from <= len(prompt) - 1
+    assert held[:read_from] == prompt[:read_from]
+    longer = read_from + 1
+    assert longer > len(prompt) - 1 or longer > len(held) or held[:longer] != prompt[:longer]
+
+
+@pytest.mark.parametrize(
+    ("held", "prompt", "read_from"),
+    [
+        ((), (1,), 0),
+        ((1,), (1,), 0),
+        ((1, 2, 3), (1, 2, 3), 2),
+        ((1, 2, 3), (1, 2, 3, 4), 3),
+        ((1, 2, 3), (1, 2, 4, 4), 2),
+        ((1, 2, 3), (2, 2, 3), 0),
+    ],
+)
+def test_tokens_are_compared_by_id(held, prompt, read_from):
+    assert Session(held).read_from(prompt) == read_from
+
+
+def test_a_session_is_cut_where_it_is_overwritten_and_grows_where_it_ends():
+    assert NO_SESSION.grown(1, 2).grown(3).kept(2) == Session((1, 2))
+    with pytest.raises(AssertionError):
+        Session((1, 2)).kept(3)
