@@ -19,7 +19,7 @@ from quart import Response
 
 from sim.bytes import BytesPayload
 from sim.device import SimDevice, describe_twin
-from strata.core.config import TWIN_SEGMENT_BYTES, ServeConfig
+from strata.core.config.values import ServeConfig
 from strata.core.errors import ConfigError, DeviceError
 from strata.core.extent import HostExtent
 from strata.core.memory.planner import Plan
@@ -38,6 +38,7 @@ from strata.server.ports import ServedModel, ServerLimits
 from strata.server.serving import BoundAddress, serve
 
 EXIT_DEVICE_LOST = 70
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SHARD_SUFFIX = re.compile(r"-\d{5}-of-\d{5}$")
 
 Say = Callable[[str], None]
@@ -74,7 +75,7 @@ def open_twin(planned: PlannedModel) -> SimDevice:
     torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
     description = describe_twin(
         arena_bytes=plan.arena_bytes,
-        segment_bytes=TWIN_SEGMENT_BYTES,
+        segment_bytes=planned.config.segment_bytes,
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
     )
@@ -143,7 +144,13 @@ def served_model(planned: PlannedModel) -> ServedModel:
 async def _run(planned: PlannedModel, text: ModelText, device: SimDevice) -> None:
     config, model = planned.config, served_model(planned)
     thread, shutdown = DeviceThread(), trio.Event()
-    limits = ServerLimits(host=config.host, port=config.port, api_key=config.api_key)
+    limits = ServerLimits(
+        host=config.host,
+        port=config.port,
+        api_key=config.api_key,
+        write_deadline_s=config.write_deadline_s,
+        shutdown_grace_s=config.shutdown_grace_s,
+    )
     steward = make_steward(planned, text, device, thread)
     app = create_app(steward, text, model, limits)
     app.add_url_rule("/debug/card", "card", partial(_show_card, planned, device, steward, thread), methods=["GET"])
@@ -175,11 +182,13 @@ async def _run_engine(
 
 
 async def _watch_signals(steward: Steward, shutdown: trio.Event, everything: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    for number in STOP_SIGNALS:
+        # What the receiver puts back when it ends: a third signal must not change the exit code of an orderly end.
+        signal.signal(number, signal.SIG_IGN)
+    with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         async for _ in signals:
             if shutdown.is_set():
                 everything.cancel()
-                return
             say("draining: running replies may end, new requests are refused; signal again to stop at once")
             shutdown.set()
             steward.drain()

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from strata.commands.options import add_chat_arguments, add_demo_arguments, chat_options, demo_options
-from strata.commands.serve_options import add_model_argument, add_plan_arguments, add_serve_arguments, serve_config
+from strata.commands.serve_options import add_model_argument, add_plan_arguments, add_serve_arguments
+from strata.commands.starting import demo_config, refuse_outside_server, serve_config
 from strata.core.errors import ConfigError
 
 DESCRIPTION = "Serves mixture-of-experts GGUF models larger than the card over an OpenAI-compatible streaming API."
@@ -33,7 +34,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="strata", description=DESCRIPTION)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    serve = commands.add_parser("serve", help="serve a model over HTTP", description="Serve a GGUF model over HTTP.")
+    serve = commands.add_parser(
+        "serve", help="serve a model over HTTP", description="Serve a GGUF model over HTTP.", allow_abbrev=False
+    )
     add_serve_arguments(serve)
     serve.set_defaults(run=_serve)
 
@@ -49,16 +52,17 @@ def build_parser() -> argparse.ArgumentParser:
     add_model_argument(inspect)
     inspect.set_defaults(run=_inspect)
 
-    plan = commands.add_parser("plan", help="show the memory map that serve would choose")
+    plan = commands.add_parser("plan", help="show the memory map that serve would choose", allow_abbrev=False)
     add_plan_arguments(plan)
     plan.set_defaults(run=_plan)
     return parser
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    config = serve_config(arguments)
     from strata.commands.serve import run
 
-    return run(serve_config(arguments))
+    return run(config)
 
 
 def _chat(arguments: argparse.Namespace) -> int:
@@ -68,12 +72,14 @@ def _chat(arguments: argparse.Namespace) -> int:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
+    api_key = demo_config(arguments).api_key
     from strata.commands.demo import run
 
-    return run(demo_options(arguments))
+    return run(demo_options(arguments, api_key=api_key))
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
+    refuse_outside_server()
     from strata.commands.inspect import run
 
     return run(arguments.model)

@@ -3,9 +3,13 @@ else; needs no torch."""
 
 from dataclasses import dataclass
 
-from strata.core.config import ServeConfig, check_config, choose_context
-from strata.core.errors import ConfigError, Refusal
-from strata.core.memory.planner import Plan, PlanOptions, plan_card
+from strata.core.config.context import choose_context
+from strata.core.config.refusals import check_config
+from strata.core.config.values import ModelFacts, ServeConfig
+from strata.core.errors import ConfigError, ModelError, Refusal
+from strata.core.inventory import ModelInventory
+from strata.core.memory.planner import Plan, plan_card
+from strata.core.memory.shapes import PlanOptions
 from strata.model.architecture import spec_of
 from strata.model.gguf.model_file import ModelFile, open_model
 from strata.model.inventory import inventory_of
@@ -23,17 +27,44 @@ class PlannedModel:
 
 
 def plan_model(config: ServeConfig) -> PlannedModel:
-    """Raises ConfigError with every reason there is: of the configuration first, of the model and the card then."""
-    refusals = check_config(config)
+    """Raises ConfigError with every reason there is: of the configuration, with what the model's header says, and of
+    the header itself; or, where those are fine, of the card."""
+    try:
+        file = open_model(config.model)
+        spec = spec_of(file)
+    except ModelError as error:
+        raise ConfigError(*(refusal.reason for refusal in check_config(config)), *error.reasons) from error
+    inventory = inventory_of(spec)
+    refusals = check_config(config, facts=model_facts(spec, inventory))
     if refusals:
         raise ConfigError(*(refusal.reason for refusal in refusals))
-    file = open_model(config.model)
-    spec = spec_of(file)
-    context_tokens = choose_context(config, model_context_tokens=spec.context_tokens)
-    if isinstance(context_tokens, Refusal):
-        raise ConfigError(context_tokens.reason)
-    options = PlanOptions(context_tokens=context_tokens, kv_format=config.kv_format)
-    plan = plan_card(inventory_of(spec), config.arena_bytes, options)
+    options = plan_options(config, spec)
+    plan = plan_card(inventory, config.arena_bytes, options)
     if isinstance(plan, Refusal):
         raise ConfigError(plan.reason)
     return PlannedModel(config, file, spec, plan)
+
+
+def model_facts(spec: ModelSpec, inventory: ModelInventory) -> ModelFacts:
+    return ModelFacts(
+        context_tokens=spec.context_tokens,
+        num_expert_pairs=inventory.num_pairs,
+        num_experts_used=spec.num_experts_used,
+        has_output_head="output.weight" in spec.dense,
+        has_nextn_block=spec.num_nextn_layers > 0,
+    )
+
+
+def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
+    """Of a configuration that nothing was refused of."""
+    context_tokens = choose_context(config, model_context_tokens=spec.context_tokens)
+    assert not isinstance(context_tokens, Refusal), context_tokens
+    return PlanOptions(
+        context_tokens=context_tokens,
+        kv_format=config.kv_format,
+        window_rows=config.window_rows,
+        chunk_tokens=config.prefill.chunk_tokens,
+        max_chunk_tokens=config.prefill.max_chunk_tokens,
+        ring_slots=config.switches.prefill_ring,
+        min_cache_slots=config.min_cache_slots,
+    )

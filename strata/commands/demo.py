@@ -47,7 +47,8 @@ StartCommand = Callable[[Path, DemoOptions], Sequence[str]]
 def serve_command(model: Path, options: DemoOptions) -> Sequence[str]:
     """The server, exactly as a person would start it."""
     command = [sys.executable, "-m", "strata", "serve", str(model), "--device", "twin", "--port", "0"]
-    return [*command, "--vram", options.vram, "--ctx", str(options.context_tokens)]
+    sizes = ["--vram", options.vram, "--ctx", str(options.context_tokens)]
+    return [*command, *sizes, "--cache-min-slots", str(options.min_cache_slots)]
 
 
 def run(options: DemoOptions, start_command: StartCommand = serve_command) -> int:
@@ -56,7 +57,7 @@ def run(options: DemoOptions, start_command: StartCommand = serve_command) -> in
     Raises ConfigError when there is no model and none can be made."""
     model = options.model or demo_model(options.cache_dir)
     try:
-        figures, failures = _run_server(start_command(model, options))
+        figures, failures = _run_server(start_command(model, options), options.api_key)
     except (ApiError, ChildFailed) as error:
         failures = (str(error),)
     except KeyboardInterrupt:
@@ -70,12 +71,12 @@ def run(options: DemoOptions, start_command: StartCommand = serve_command) -> in
     return 0
 
 
-def _run_server(command: Sequence[str]) -> tuple[DemoFigures, tuple[str, ...]]:
+def _run_server(command: Sequence[str], api_key: str | None) -> tuple[DemoFigures, tuple[str, ...]]:
     print(f"$ strata {' '.join(command[3:])}", flush=True)
     started_s = time.monotonic()
     with child_server(command) as server:
         print(f"serving {server.model_id} on {server.url} after {time.monotonic() - started_s:.1f} s\n", flush=True)
-        with connect(server.url) as client:
+        with connect(server.url, api_key) as client:
             try:
                 before = get_json(client, "/debug/card")
                 turns = _converse(client, server.model_id)

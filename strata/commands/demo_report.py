@@ -8,6 +8,17 @@ from strata.commands.api_client import ApiError, Completed
 from strata.commands.card_map import OwnedBytes, render_map
 from strata.core.units import MIB
 
+COUNTED = (
+    "expert_reads_hit",
+    "expert_reads_missed",
+    "link_bytes",
+    "ring_entries",
+    "num_loans",
+    "lent_bytes",
+    "refilled_bytes",
+)
+"""Counters of the server that only ever grow: what the conversation did is the difference of two looks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -29,6 +40,9 @@ class Card:
     expert_reads_missed: int
     link_bytes: int
     ring_entries: int
+    num_loans: int
+    lent_bytes: int
+    refilled_bytes: int
     num_maps_while_serving: int
 
 
@@ -59,13 +73,12 @@ def read_card(before: Any, after: Any) -> Card:
     start does not count as traffic. Raises ApiError when the server left something out."""
     try:
         first, last = before["statistics"], after["statistics"]
-        counted = ("expert_reads_hit", "expert_reads_missed", "link_bytes", "ring_entries")
         return Card(
             rows=tuple(OwnedBytes(row["owner"], row["offset_bytes"], row["size_bytes"]) for row in after["rows"]),
             chunk_tokens=int(after["chunk_tokens"]),
             ring_slots=int(after["ring_slots"]),
             num_maps_while_serving=int(last["num_maps_while_serving"]),
-            **{name: int(last[name]) - int(first[name]) for name in counted},
+            **{name: int(last[name]) - int(first[name]) for name in COUNTED},
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ApiError(f"the answer of /debug/card is incomplete: {error!r}") from error
@@ -110,6 +123,8 @@ def report_lines(turns: Sequence[Turn], card: Card) -> Iterator[str]:
     yield "the card, by owner:"
     yield from render_map(card.rows)
     yield f"  chunk {card.chunk_tokens} tokens; ring {card.ring_slots} slots, {card.ring_entries} entries through it"
+    lent = f"{card.lent_bytes / MIB:.1f} MiB lent, {card.refilled_bytes / MIB:.1f} MiB copied back"
+    yield f"  loans of cache slots to a read: {card.num_loans}, {lent}"
     yield f"  expert reads: {card.expert_reads_hit} from the card, {card.expert_reads_missed} over the link"
     yield f"  over the link to the card during the conversation: {card.link_bytes / MIB:.1f} MiB"
     for number, turn in enumerate(turns, 1):

@@ -1,7 +1,7 @@
 """What `strata chat` and `strata demo` can be told. Light: `strata --help` imports it."""
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -21,12 +21,16 @@ class ChatOptions:
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """`cache_dir` None: the user's cache folder. `model` None: the demo model, made when it is not in the cache."""
+    """`min_cache_slots`: so few that the cache of a small card may lend. `cache_dir` None: the user's cache folder.
+    `model` None: the demo model, made when it is not in the cache.
+    `api_key`: what the server was told to ask for, by the environment that it shares with the demo."""
 
     vram: str = "256MiB"
     context_tokens: int = 2048
+    min_cache_slots: int = 16
     cache_dir: Path | None = None
     model: Path | None = None
+    api_key: str | None = field(default=None, repr=False)
 
 
 def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +69,11 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, metavar="FILE", help="another GGUF file instead of the demo model")
 
 
-def demo_options(arguments: argparse.Namespace) -> DemoOptions:
+def demo_options(arguments: argparse.Namespace, *, api_key: str | None = None) -> DemoOptions:
     return DemoOptions(
-        vram=arguments.vram, context_tokens=arguments.ctx, cache_dir=arguments.cache_dir, model=arguments.model
+        vram=arguments.vram,
+        context_tokens=arguments.ctx,
+        cache_dir=arguments.cache_dir,
+        model=arguments.model,
+        api_key=api_key,
     )

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from strata.commands.card_map import OwnedBytes, render_map
-from strata.core.config import ServeConfig
+from strata.core.config.values import ServeConfig
 from strata.core.memory.planner import Plan
 from strata.core.units import format_bytes
 from strata.planning import plan_model
@@ -21,7 +21,8 @@ def run(config: ServeConfig, *, is_json: bool) -> int:
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """Every number of `plan_lines`, in bytes, tokens and counts."""
+    """Every number of `plan_lines`, in bytes, tokens and counts. `lent_slots` and `lent_bytes`: of the longest read."""
+    longest = plan.read(plan.options.context_tokens)
     return {
         "arena_bytes": plan.arena_bytes,
         "used_bytes": plan.used_bytes,
@@ -31,6 +32,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "ring_slots": len(plan.prompt.ring),
         "ring_stride_bytes": plan.inventory.stride_bytes,
         "cache_slots": len(plan.slots),
+        "lent_slots": len(longest.lent),
+        "lent_bytes": longest.extent.size_bytes if longest.lent else 0,
         "expert_pairs": plan.inventory.num_pairs,
         "expert_bytes": plan.inventory.expert_bytes,
         "pack_bytes": plan.pack.size_bytes,
@@ -46,6 +49,14 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     }
 
 
+def lending_line(plan: Plan) -> str:
+    """Where a read gets its bytes from."""
+    longest = plan.read(plan.options.context_tokens)
+    if not longest.lent:
+        return "in an arena of its own"
+    return f"on {len(longest.lent)} lent slots, {format_bytes(longest.extent.size_bytes)}, at the longest read"
+
+
 def plan_lines(plan: Plan) -> list[str]:
     inventory, prompt = plan.inventory, plan.prompt
     rows = [OwnedBytes(region.name, region.extent.offset_bytes, region.extent.size_bytes) for region in plan.regions]
@@ -54,7 +65,7 @@ def plan_lines(plan: Plan) -> list[str]:
         f"card      {format_bytes(plan.arena_bytes)}, of which {format_bytes(plan.used_bytes)} planned",
         f"context   {plan.options.context_tokens:,} tokens, K/V as {plan.options.kv_format}",
         f"prompt    chunks of {prompt.chunk_tokens:,} tokens, ring of {len(prompt.ring)} slots "
-        f"x {inventory.stride_bytes:,} B",
+        f"x {inventory.stride_bytes:,} B, {lending_line(plan)}",
     ]
     if inventory.num_pairs:
         lines.append(

@@ -1,6 +1,6 @@
 """`strata serve`: plans first, so that a refusal costs nothing, and only then loads what computes."""
 
-from strata.core.config import ServeConfig
+from strata.core.config.values import ServeConfig
 from strata.planning import plan_model
 
 

@@ -29,6 +29,9 @@ class EngineStatistics:
     expert_reads_missed: int  # served from the pack or the ring
     link_bytes: int  # to the device, by copies and by programs reading the pack
     ring_entries: int  # blobs that went through the ring
+    num_loans: int  # times that cache slots were lent to a read
+    lent_bytes: int  # given to reads, summed over the loans
+    refilled_bytes: int  # copied back into lent slots
     num_launches: int
     num_maps_while_serving: int
     chunk_tokens: int  # the planned chunk

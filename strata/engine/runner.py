@@ -6,20 +6,23 @@ what it submits, for the statistics.
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strata.core import programs
-from strata.core.commands import Access, Command, Copy, Launch, Stream
+from strata.core.commands import Access, Command, Copy, Launch, Stream, Transfer, size_of
 from strata.core.errors import DeviceError
 from strata.core.events import Failed, Reached
+from strata.core.lending.loan import CACHE, PROMPT
 from strata.core.programs import RESULT_BYTES
 from strata.core.serving.chunk import Addresses
-from strata.core.serving.launches import Recipe, window_launches
-from strata.core.serving.machine import TABLE_VERSION, WINDOW_GRAPH, Closing, Idle, Machine, Reading, State, Windowing
+from strata.core.serving.launches import Recipe, is_blob, window_launches
+from strata.core.serving.machine import WINDOW_GRAPH, Idle, Machine, Reading, State, Windowing, first_state
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.startup import start_up
+from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
 from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed, ServingEvent
 from strata.device import Device
+
+MAX_RECOVERIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,15 @@ Outcome = HasRead | HasSampled | HasClosed
 
 @dataclass(frozen=True, slots=True)
 class RunnerCounts:
-    """Since start; prompt and windows together. `ring_entries`: blobs copied through the ring."""
+    """Since start; prompt and windows together. `ring_entries`: blobs copied through the ring; `lent_bytes` were given
+    to reads in `num_loans` loans, `refilled_bytes` copied back into lent slots."""
 
     expert_reads_hit: int = 0
     expert_reads_missed: int = 0
     ring_entries: int = 0
+    num_loans: int = 0
+    lent_bytes: int = 0
+    refilled_bytes: int = 0
 
 
 class Runner:
@@ -61,9 +68,10 @@ class Runner:
         self._device, self._recipe, self._terminators, self._pause = device, recipe, tuple(terminators), pause
         self._places = Addresses(description.arena_address, description.pack_address)
         self._machine = Machine(recipe, self._places)
-        self._state: State = Idle()
+        self._state: State = first_state(recipe.plan)
         self._awaits: tuple[str, ...] = ()
-        self._prompt_hits = self._prompt_misses = self._ring_entries = 0
+        self._num_transfers = 0
+        self._counts = RunnerCounts()
         self._window_hits = self._window_misses = 0
 
     def start(self) -> None:
@@ -72,28 +80,28 @@ class Runner:
         plan = self._recipe.plan
         self._order(start_up(plan, self._places, segment_bytes=segment_bytes, terminators=self._terminators))
         self._gather()
-        launches = window_launches(self._recipe, rows=1, table_version=TABLE_VERSION)
+        launches = window_launches(self._recipe, rows=1, table_version=FIRST_TABLE_VERSION)
         self._device.capture(WINDOW_GRAPH, launches)
 
     def begin(self, request: GenerationRequest) -> int:
         """Submit the first part of a request, and say how many of its tokens the session has already. Only when
         nothing is open."""
         self._step(Began(request))
-        return len(self._state.session.ids)
+        return len(self._state.at.session.ids)
 
     def advance(self, *, is_cancelled: bool) -> Outcome:
         """Wait for what was submitted last, then submit what follows. Raises DeviceError; then call `recover`."""
         self._gather()
         state = self._state
-        if is_cancelled and not isinstance(state, Idle):
+        if is_cancelled and not self._is_idle():
             self._step(Ended())
         elif isinstance(state, Windowing):
             return HasSampled(self._sampled_token())
         elif isinstance(state, Reading) and state.is_routing:
             self._step(Routed(self._routed_experts()))
-        elif isinstance(state, Reading | Closing):
+        elif not self._is_idle():
             self._step(Arrived())
-        return HasClosed() if isinstance(self._state, Idle) else HasRead(len(self._state.session.ids))
+        return HasClosed() if self._is_idle() else HasRead(len(self._state.at.session.ids))
 
     def resume(self, token_id: int) -> None:
         """The sampled token was accepted: run the next window on it."""
@@ -104,19 +112,35 @@ class Runner:
         self._step(Ended())
 
     def recover(self) -> None:
-        """After a DeviceError: drain what is open, so that the next request finds everything at rest. Raises
-        DeviceError when the device cannot even do that; it is lost then."""
+        """After a DeviceError: drain what is open and take back what is lent, so that the next request finds
+        everything at rest. A command that fails on this way too is tried again; a device that fails MAX_RECOVERIES
+        times is lost, and its DeviceError is raised."""
+        for attempt in range(1, MAX_RECOVERIES + 1):
+            try:
+                self._recover_once()
+            except DeviceError:
+                if attempt == MAX_RECOVERIES:
+                    raise
+            else:
+                return
+
+    def _recover_once(self) -> None:
         self._awaits = ()
         self._device.completions()
-        if isinstance(self._state, Idle):
-            return
-        self._step(Broke())
-        self._gather()
-        self._step(Arrived())
+        if not self._is_idle():
+            self._step(Broke(self._num_transfers))
+        while not self._is_idle():
+            self._gather()
+            self._step(Ended())
+
+    def _is_idle(self) -> bool:
+        return isinstance(self._state, Idle)
 
     def counts(self) -> RunnerCounts:
-        return RunnerCounts(
-            self._prompt_hits + self._window_hits, self._prompt_misses + self._window_misses, self._ring_entries
+        return replace(
+            self._counts,
+            expert_reads_hit=self._counts.expert_reads_hit + self._window_hits,
+            expert_reads_missed=self._counts.expert_reads_missed + self._window_misses,
         )
 
     def _step(self, event: ServingEvent) -> None:
@@ -124,10 +148,16 @@ class Runner:
         self._order(orders)
 
     def _order(self, orders: Orders) -> None:
+        self._num_transfers = 0
         for upload in orders.uploads:
             self._device.host(upload.target)[:] = upload.data
+        for transfer in orders.transfers:
+            self._device.submit((transfer,))
+            self._num_transfers += 1
+            self._counts = _with_transfer(self._counts, transfer)
         self._device.submit(orders.commands)
-        self._count(orders.commands)
+        for command in orders.commands:
+            self._counts = _with_command(self._counts, command)
         self._awaits = orders.awaits
 
     def _gather(self) -> None:
@@ -153,11 +183,29 @@ class Runner:
         self._window_hits, self._window_misses = words[8], words[9]
         return int(words[0])
 
-    def _count(self, commands: Sequence[Command]) -> None:
-        for command in commands:
-            if isinstance(command, Copy) and command.stream is Stream.COPY:
-                self._ring_entries += len(command.pairs)
-            elif isinstance(command, Launch) and command.program == programs.EXPERTS:
-                owners = [access.owner for access in command.reads if isinstance(access, Access)]
-                self._prompt_hits += owners.count("cache")
-                self._prompt_misses += owners.count("ring")
+
+def _with_transfer(counts: RunnerCounts, transfer: Transfer) -> RunnerCounts:
+    if transfer.taker != PROMPT:
+        return counts
+    lent_bytes = counts.lent_bytes + transfer.extent.size_bytes
+    return replace(counts, num_loans=counts.num_loans + 1, lent_bytes=lent_bytes)
+
+
+def _with_command(counts: RunnerCounts, command: Command) -> RunnerCounts:
+    """Copies on the prompt's copy stream fill the ring or a slot that was lent; prompt launches name their blobs."""
+    if isinstance(command, Copy) and command.stream is Stream.COPY:
+        home = [pair.target for pair in command.pairs if isinstance(pair.target, Access) and pair.target.owner == CACHE]
+        return replace(
+            counts,
+            ring_entries=counts.ring_entries + len(command.pairs) - len(home),
+            refilled_bytes=counts.refilled_bytes + sum(size_of(target) for target in home),
+        )
+    if isinstance(command, Launch) and command.program == programs.EXPERTS:
+        blobs = [read for read in command.reads if isinstance(read, Access) and is_blob(read)]
+        hits = sum(blob.owner == CACHE for blob in blobs)
+        return replace(
+            counts,
+            expert_reads_hit=counts.expert_reads_hit + hits,
+            expert_reads_missed=counts.expert_reads_missed + len(blobs) - hits,
+        )
+    return counts

@@ -95,6 +95,9 @@ class Steward:
             + device.pack_read_bytes
             - self._base.pack_read_bytes,
             ring_entries=counts.ring_entries,
+            num_loans=counts.num_loans,
+            lent_bytes=counts.lent_bytes,
+            refilled_bytes=counts.refilled_bytes,
             num_launches=device.num_launches - self._base.num_launches,
             num_maps_while_serving=device.num_maps - self._base.num_maps,
             chunk_tokens=self._chunk_tokens,

@@ -38,6 +38,9 @@ _COUNTERS = (
     ("expert_reads_missed", "strata_expert_reads_missed", "Expert reads served from the pack or the ring"),
     ("link_bytes", "strata_link_bytes", "Bytes moved to the device"),
     ("ring_entries", "strata_ring_entries", "Blobs that went through the ring"),
+    ("num_loans", "strata_loans", "Times that cache slots were lent to a read"),
+    ("lent_bytes", "strata_lent_bytes", "Bytes given to reads, summed over the loans"),
+    ("refilled_bytes", "strata_refilled_bytes", "Bytes copied back into lent slots"),
     ("num_launches", "strata_launches", "Programs and graphs launched"),
     ("num_maps_while_serving", "strata_maps_while_serving", "Segments mapped since the server was ready"),
 )

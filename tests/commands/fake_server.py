@@ -65,6 +65,9 @@ class FakeServer:
                 "expert_reads_missed": 5 + 10 * moved,
                 "link_bytes": 999 + self.script.link_bytes * moved,
                 "ring_entries": self.script.ring_entries * moved,
+                "num_loans": 2 * moved,
+                "lent_bytes": (1 << 20) * moved,
+                "refilled_bytes": (1 << 19) * moved,
                 "num_maps_while_serving": self.script.num_maps_while_serving,
             },
         }

@@ -135,4 +135,7 @@ def _answers(address: str) -> bool:
 
 def test_the_command_is_what_a_person_would_type() -> None:
     command = serve_command(Path("m.gguf"), DemoOptions(vram="64MiB", context_tokens=512))
-    assert " ".join(command[1:]) == "-m strata serve m.gguf --device twin --port 0 --vram 64MiB --ctx 512"
+    assert (
+        " ".join(command[1:])
+        == "-m strata serve m.gguf --device twin --port 0 --vram 64MiB --ctx 512 --cache-min-slots 16"
+    )

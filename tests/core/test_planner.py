@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from strata.core.errors import Refusal
 from strata.core.inventory import ModelInventory, WeightItem
 from strata.core.memory.layout import Bump, carve_prompt, price_prompt
-from strata.core.memory.planner import Plan, PlanOptions, check_plan, plan_card, ring_rule
+from strata.core.memory.planner import Plan, check_plan, plan_card
+from strata.core.memory.shapes import PlanOptions, ring_rule
 from strata.core.units import KIB, MIB
 
 

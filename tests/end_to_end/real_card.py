@@ -12,7 +12,8 @@ from sim.device import Faults, SimDevice, describe_twin
 from strata.boot import fill_pack, pack_manifest
 from strata.core.config.values import ServeConfig
 from strata.core.errors import Refusal
-from strata.core.memory.planner import PlanOptions, plan_card
+from strata.core.memory.planner import plan_card
+from strata.core.memory.shapes import PlanOptions
 from strata.core.programs import SAMPLE, SampleArgs
 from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest, SamplingParams

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from strata.core.extent import Extent
 from strata.core.kv import KvFormat
-from strata.core.memory.planner import PlanOptions
+from strata.core.memory.shapes import PlanOptions
 from tests.end_to_end.real_card import RealCard, real_card
 from tests.fixtures.models import write_random_model
 from tests.oracle.llama_cpp import LlamaCpp
@@ -46,6 +47,35 @@ def test_logits_have_the_same_bits_whatever_the_chunk_ring_and_cache(tmp_path: P
                 assert statistics.pack_read_bytes > 0
     assert len(seen[0][1]) == 3
     assert all(other == seen[0] for other in seen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["mixtral", "qwen3moe mixed"])
+def test_lent_slots_change_no_bit_and_come_back_byte_for_byte(tmp_path: Path, family: str):
+    """The same request with an arena of its own and on slots lent for it; before and after, each slot has its blob."""
+    path = write_random_model(tmp_path / "model.gguf", experts=32, **FAMILIES[family])
+    lending = PlanOptions(256, min_cache_slots=3, max_chunk_tokens=256)
+    with real_card(path, PlanOptions(256, num_cache_slots=6), arena_bytes=2 << 20) as card:
+        assert card.planned.plan.lendable is None
+        expected = (card.serve(IDS), list(card.logits))
+    with real_card(path, lending, arena_bytes=2 << 20) as card:
+        plan = card.planned.plan
+        assert plan.lendable is not None
+        assert len(plan.read(len(IDS) - 1).lent) > 0
+        slots = [_bytes_at(card, slot.extent) for slot in plan.slots]
+        homes = [bytes(card.device.host(plan.pack.blobs[slot.layer][slot.expert])) for slot in plan.slots]
+        assert [slot[: len(home)] for slot, home in zip(slots, homes, strict=True)] == homes
+        assert (card.serve(IDS), card.logits) == expected
+        for turn in range(3):
+            card.serve((turn, *IDS), max_tokens=1)
+            card.serve((turn + 9, *IDS), cancel_after_steps=turn)
+            assert [_bytes_at(card, s.extent)[: len(h)] for s, h in zip(plan.slots, homes, strict=True)] == homes
+        assert (card.serve(IDS), card.logits) == expected
+
+
+def _bytes_at(card: RealCard, extent: Extent) -> bytes:
+    arena = card.device._payload._arena_tensor  # type: ignore[attr-defined]
+    return bytes(arena[extent.offset_bytes : extent.end_bytes].numpy())
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from strata.core.errors import DeviceError
-from strata.core.memory.planner import PlanOptions
+from strata.core.memory.shapes import PlanOptions
 from tests.end_to_end.real_card import RealCard, real_card
 from tests.fixtures.models import write_random_model
 

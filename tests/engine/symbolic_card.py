@@ -10,7 +10,8 @@ from strata.core import programs
 from strata.core.commands import Command
 from strata.core.errors import Refusal
 from strata.core.inventory import ModelInventory, WeightItem
-from strata.core.memory.planner import Plan, PlanOptions, plan_card
+from strata.core.memory.planner import Plan, plan_card
+from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest
 from strata.engine.runner import HasClosed, HasSampled, Runner
@@ -36,6 +37,11 @@ def small_inventory(*, blob_bytes: tuple[int, ...] = (700, 0, 512, 640), num_exp
         weights=(WeightItem("token_embd.weight", 496), *(WeightItem(f"blk.{i}", 100) for i in range(len(blob_bytes)))),
         blob_bytes=blob_bytes,
     )
+
+
+def lending_inventory() -> ModelInventory:
+    """120 blobs of three sizes, of which about a third fits half a MiB beside the rest."""
+    return small_inventory(blob_bytes=(8192, 0, 7000, 8100), num_experts=40)
 
 
 def dense_reads(inventory: ModelInventory) -> dict[tuple[str, int | None], tuple[str, ...]]:

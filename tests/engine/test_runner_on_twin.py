@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sim.errors import TwinError
 from strata.core.commands import Copy, GraphLaunch, Launch, Map, Stream, Wait
 from strata.core.errors import DeviceError
-from strata.core.memory.planner import STREAM_ALL_TOKENS, PlanOptions
+from strata.core.memory.shapes import STREAM_ALL_TOKENS, PlanOptions
 from strata.core.programs import EXPERTS
 from tests.engine.symbolic_card import SEGMENT_BYTES, Card, prompt, small_inventory, symbolic_card
 

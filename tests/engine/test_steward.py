@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from strata.core.errors import DeviceError, RequestError
-from strata.core.memory.planner import PlanOptions
+from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import Broken, Finished, GenerationRequest, Progress, Text, Update
 from strata.core.serving.terminator import Emission
 from strata.engine.steward import Steward

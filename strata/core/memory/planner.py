@@ -1,10 +1,12 @@
 """Who gets which bytes of the card, decided once before anything is loaded.
 
-    | weights | table | kv | verifier | prompt: buffers, ring | expert cache: one sized slot a resident blob ... |
+    | weights | table | kv | verifier | expert cache: one sized slot a resident blob ... |    reads borrow its tail
+    | weights | table | kv | verifier | prompt: buffers, ring | expert cache ... |            reads have their own arena
 
 Every phase's peak is in the plan, so nothing is allocated after start. What is left when everything else has its bytes
-becomes expert-cache slots. The prompt arena may take a quarter of the bytes that the fixed regions leave; lending will
-make it larger without taking slots for good.
+becomes expert-cache slots. Reads borrow the tail of the cache where that gives as large a chunk as an arena of their
+own would, which may take a quarter of the bytes that the fixed regions leave. A model that fits whole keeps that arena:
+there is nothing to gain by lending.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +15,8 @@ from dataclasses import dataclass
 from strata.core.errors import Refusal
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
-from strata.core.kv import KvFormat, kv_layer_bytes
+from strata.core.kv import kv_layer_bytes
+from strata.core.lending.policy import DEFAULT_MIN_CACHE_SLOTS, max_lent_slots
 from strata.core.memory.layout import (
     Bump,
     PromptLayout,
@@ -24,54 +27,20 @@ from strata.core.memory.layout import (
     table_bytes,
 )
 from strata.core.memory.pack import PackLayout, plan_pack
+from strata.core.memory.read_plan import Lendable, ReadPlan, plan_read
+from strata.core.memory.shapes import CHUNK_GRID_TOKENS, MAX_CHUNK_TOKENS, PlanOptions, Region, Slot, ring_rule
 from strata.core.memory.staging import StagingLayout, plan_staging
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
-CHUNK_GRID_TOKENS = 256
-MAX_CHUNK_TOKENS = 8192
-STREAM_ALL_TOKENS = 1024
-"""Chunks of at least this many tokens stream every non-resident expert; shorter ones only those the router chose."""
-ROUTED_RING_SLOTS = 8
-MIN_STREAM_RING_SLOTS = 16
-STREAM_RING_BYTES = 384 * 1_382_400
-"""B of `lending.md` 6: the byte budget of a full ring."""
 PROMPT_SHARE = 4
-"""The prompt arena takes at most one part in PROMPT_SHARE of what the fixed regions leave."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """None chooses. `num_cache_slots` caps the expert cache below what fits."""
-
-    context_tokens: int
-    kv_format: KvFormat = KvFormat.F16
-    window_rows: int = 1
-    chunk_tokens: int | None = None
-    ring_slots: int | None = None
-    num_cache_slots: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """A named part of the arena; `name` is the owner of its bytes."""
-
-    name: str
-    extent: Extent
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """An expert-cache slot and the blob that lives in it."""
-
-    layer: int
-    expert: int
-    extent: Extent
+"""A prompt arena of its own takes at most one part in PROMPT_SHARE of what the fixed regions leave."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The whole card and the host memory beside it. Regions are disjoint, in address order, and end within
-    `arena_bytes`."""
+    `arena_bytes`. `lendable` is None where the prompt arena is a region of its own; `prompt` is then that arena, else
+    the layout of the longest read."""
 
     inventory: ModelInventory
     options: PlanOptions
@@ -83,6 +52,7 @@ class Plan:
     verifier: VerifierLayout
     prompt: PromptLayout
     slots: tuple[Slot, ...]
+    lendable: Lendable | None
     pack: PackLayout
     staging: StagingLayout
 
@@ -95,33 +65,64 @@ class Plan:
         """Blobs that have no slot and are read over the link."""
         return self.inventory.num_pairs - len(self.slots)
 
-
-def ring_rule(inventory: ModelInventory, *, chunk_tokens: int) -> int:
-    """Ring slots of a chunk (`lending.md` 6), at most one for each blob; how many of them stay resident bounds it
-    further."""
-    if not inventory.num_moe_layers:
-        return 0
-    if chunk_tokens < STREAM_ALL_TOKENS:
-        return min(inventory.num_pairs, ROUTED_RING_SLOTS)
-    return min(inventory.num_pairs, max(MIN_STREAM_RING_SLOTS, STREAM_RING_BYTES // inventory.stride_bytes))
+    def read(self, fresh_tokens: int) -> ReadPlan:
+        """The geometry for a read of `fresh_tokens`."""
+        if self.lendable is None:
+            arena = next(region.extent for region in self.regions if region.name == "prompt")
+            return ReadPlan(self.prompt, arena, ())
+        read = plan_read(self.inventory, self.lendable, self.options, fresh_tokens=fresh_tokens)
+        assert read is not None, "the longest read had a plan, so a shorter one has"
+        return read
 
 
 def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions) -> Plan | Refusal:
     """The map of an arena of `arena_bytes`, or the bytes that are missing."""
     assert 1 <= options.context_tokens <= inventory.context_tokens, options
-    bump = Bump()
-    fixed = _carve_fixed(bump, inventory, options)
+    fixed = _carve_fixed(inventory, options)
+    own = _plan_own_arena(inventory, arena_bytes, options, fixed)
+    if isinstance(own, Refusal) or not own.num_missing_pairs:
+        return own
+    lent = _plan_lent_arena(inventory, arena_bytes, options, fixed)
+    return own if lent is None or lent.prompt.chunk_tokens < own.prompt.chunk_tokens else lent
+
+
+def _plan_own_arena(
+    inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: "_Fixed"
+) -> Plan | Refusal:
+    bump = Bump(fixed.end_bytes)
     left_bytes = arena_bytes - bump.offset_bytes
+    least_bytes: int | None = None
     for chunk_tokens, ring_slots in _prompt_shapes(inventory, left_bytes, options):
         prompt_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
-        min_bytes = prompt_bytes + _min_cache_bytes(inventory, ring_slots=ring_slots)
+        min_bytes = prompt_bytes + _min_cache_bytes(inventory, options, ring_slots=ring_slots)
+        least_bytes = min_bytes if least_bytes is None else min(least_bytes, min_bytes)
         if min_bytes <= left_bytes:
             if options.ring_slots is None:
                 ring_slots = _fit_ring(inventory, left_bytes, options, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
             prompt = carve_prompt(bump, inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
+            region = Region("prompt", Extent(fixed.end_bytes, bump.offset_bytes - fixed.end_bytes))
             slots = _fill_cache(bump, inventory, arena_bytes, options)
-            return _assemble(inventory, arena_bytes, options, fixed, prompt, slots)
-    return _refuse(inventory, arena_bytes, bump.offset_bytes + min_bytes, options)
+            cache = Region("cache", Extent(region.extent.end_bytes, bump.offset_bytes - region.extent.end_bytes))
+            return _assemble(inventory, arena_bytes, options, fixed, (region, cache), prompt, slots, None)
+    assert least_bytes is not None
+    return _refuse(inventory, arena_bytes, bump.offset_bytes + least_bytes, options)
+
+
+def _plan_lent_arena(inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: "_Fixed") -> Plan | None:
+    """The cache takes all that is left, and reads borrow from it; None where it may not lend enough for a chunk."""
+    bump = Bump(fixed.end_bytes)
+    slots = _fill_cache(bump, inventory, arena_bytes, options)
+    fewest = DEFAULT_MIN_CACHE_SLOTS if options.min_cache_slots is None else options.min_cache_slots
+    max_lent = max_lent_slots(len(slots), min_cache_slots=fewest)
+    if max_lent == 0:
+        return None
+    end_bytes = arena_bytes // SLOT_ALIGNMENT_BYTES * SLOT_ALIGNMENT_BYTES
+    lendable = Lendable(slots, end_bytes, max_lent)
+    longest = plan_read(inventory, lendable, options, fresh_tokens=options.context_tokens)
+    if longest is None:
+        return None
+    cache = Region("cache", Extent(fixed.end_bytes, end_bytes - fixed.end_bytes))
+    return _assemble(inventory, arena_bytes, options, fixed, (cache,), longest.layout, slots, lendable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +135,13 @@ class _Fixed:
     verifier: VerifierLayout
     regions: tuple[Region, ...]
 
+    @property
+    def end_bytes(self) -> int:
+        return self.regions[-1].extent.end_bytes
 
-def _carve_fixed(bump: Bump, inventory: ModelInventory, options: PlanOptions) -> _Fixed:
+
+def _carve_fixed(inventory: ModelInventory, options: PlanOptions) -> _Fixed:
+    bump = Bump()
     starts = [bump.offset_bytes]
     weights = {item.name: bump.take(item.size_bytes) for item in inventory.weights}
     starts.append(bump.offset_bytes)
@@ -159,8 +165,10 @@ def _carve_fixed(bump: Bump, inventory: ModelInventory, options: PlanOptions) ->
 
 
 def _prompt_shapes(inventory: ModelInventory, left_bytes: int, options: PlanOptions) -> Iterator[tuple[int, int]]:
-    """(chunk_tokens, ring_slots) worth trying, best first; the last one is the smallest there is."""
-    longest = min(MAX_CHUNK_TOKENS, align_up(options.context_tokens, CHUNK_GRID_TOKENS))
+    """(chunk_tokens, ring_slots) worth trying, best first; the smallest ones there are come last, so that a refusal
+    knows what is missing at least."""
+    bound_tokens = MAX_CHUNK_TOKENS if options.max_chunk_tokens is None else options.max_chunk_tokens
+    longest = min(bound_tokens, align_up(options.context_tokens, CHUNK_GRID_TOKENS))
     chunks = (
         (options.chunk_tokens,)
         if options.chunk_tokens is not None
@@ -180,6 +188,9 @@ def _prompt_shapes(inventory: ModelInventory, left_bytes: int, options: PlanOpti
         if price_bytes <= left_bytes // PROMPT_SHARE:
             yield chunk_tokens, ring_slots
     yield shapes[-1]
+    if options.ring_slots is None and options.num_cache_slots is None:
+        # It did not fit above, but where nearly all blobs must be resident, all of them may be what misses least.
+        yield shapes[-1][0], 0
 
 
 def _pairs(inventory: ModelInventory) -> Iterator[tuple[int, int, int]]:
@@ -191,10 +202,12 @@ def _pairs(inventory: ModelInventory) -> Iterator[tuple[int, int, int]]:
                 yield layer, expert, align_up(blob_bytes, SLOT_ALIGNMENT_BYTES)
 
 
-def _min_cache_bytes(inventory: ModelInventory, *, ring_slots: int) -> int:
-    """Without a ring every blob must be resident; with one, the cache holds at least the experts of one token."""
+def _min_cache_bytes(inventory: ModelInventory, options: PlanOptions, *, ring_slots: int) -> int:
+    """Without a ring every blob must be resident; with one, the cache holds at least the slots that were asked for, or
+    the experts of one token."""
     sizes = [pair_bytes for _, _, pair_bytes in _pairs(inventory)]
-    return sum(sizes if ring_slots == 0 else sizes[: inventory.num_experts_used])
+    fewest = inventory.num_experts_used if options.min_cache_slots is None else options.min_cache_slots
+    return sum(sizes if ring_slots == 0 else sizes[:fewest])
 
 
 def _fit_ring(
@@ -227,30 +240,23 @@ def _assemble(
     arena_bytes: int,
     options: PlanOptions,
     fixed: _Fixed,
+    rest: tuple[Region, ...],
     prompt: PromptLayout,
     slots: tuple[Slot, ...],
+    lendable: Lendable | None,
 ) -> Plan:
-    start = fixed.regions[-1].extent.end_bytes
-    ring_start = prompt.ring[0].offset_bytes if prompt.ring else align_up(prompt.addresses.end_bytes, 256)
-    cache_start = align_up(prompt.ring[-1].end_bytes, 256) if prompt.ring else ring_start
-    cache_end = slots[-1].extent.end_bytes if slots else cache_start
-    regions = (
-        *fixed.regions,
-        Region("prompt", Extent(start, ring_start - start)),
-        Region("ring", Extent(ring_start, cache_start - ring_start)),
-        Region("cache", Extent(cache_start, cache_end - cache_start)),
-    )
     plan = Plan(
         inventory=inventory,
         options=options,
         arena_bytes=arena_bytes,
-        regions=tuple(region for region in regions if region.extent.size_bytes),
+        regions=tuple(region for region in (*fixed.regions, *rest) if region.extent.size_bytes),
         weights=fixed.weights,
         table=fixed.table,
         kv=fixed.kv,
         verifier=fixed.verifier,
         prompt=prompt,
         slots=slots,
+        lendable=lendable,
         pack=plan_pack(inventory),
         staging=plan_staging(inventory, chunk_tokens=prompt.chunk_tokens, window_rows=options.window_rows),
     )
@@ -267,15 +273,27 @@ def check_plan(plan: Plan) -> None:
     assert end_bytes <= plan.arena_bytes, (end_bytes, plan.arena_bytes)
     extents = {region.name: region.extent for region in plan.regions}
     assert all(extents["cache"].contains(slot.extent) for slot in plan.slots)
-    assert all(extents["ring"].contains(slot) for slot in plan.prompt.ring)
+    arena = extents["cache" if plan.lendable else "prompt"]
+    assert all(arena.contains(slot) for slot in (plan.prompt.buffers.header, *plan.prompt.ring))
     assert all(extents["kv"].contains(layer) for layer in plan.kv)
 
 
 def _refuse(inventory: ModelInventory, arena_bytes: int, needed_bytes: int, options: PlanOptions) -> Refusal:
+    """Says what was asked for beyond the least there is, since that could be asked for less."""
     missing_bytes = needed_bytes - arena_bytes
+    chunk, ring, cache, remedies = "a prompt chunk", "", "the experts of one token", ["raise --vram", "lower --ctx"]
+    if options.chunk_tokens is not None:
+        chunk = f"a prompt chunk of {options.chunk_tokens:,} tokens"
+        remedies.append("lower --prefill")
+    if options.ring_slots is not None:
+        ring = f", a ring of {options.ring_slots:,} slots"
+        remedies.append("lower STRATA_PREFILL_RING")
+    if options.min_cache_slots is not None:
+        cache = f"{options.min_cache_slots:,} cache slots"
+        remedies.append("lower --cache-min-slots")
     return Refusal(
         f"vram refused: {needed_bytes:,} B are needed at least (dense weights {inventory.dense_bytes:,} B, K/V for "
-        f"{options.context_tokens:,} tokens, one window, a prompt chunk and the experts of one token), the card has "
-        f"{arena_bytes:,} B, {missing_bytes:,} B are missing; raise --vram or lower --ctx",
+        f"{options.context_tokens:,} tokens, one window, {chunk}{ring} and {cache}), the card has {arena_bytes:,} B, "
+        f"{missing_bytes:,} B are missing; {', '.join(remedies[:-1])} or {remedies[-1]}",
         missing_bytes,
     )

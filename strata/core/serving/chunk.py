@@ -9,14 +9,17 @@ only the experts it chose.
 """
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
 from strata.core.commands import Access, Command, Copy, CopyPair, Record, Stream, Wait
-from strata.core.extent import HostExtent
-from strata.core.memory.layout import INT64_BYTES
-from strata.core.memory.planner import STREAM_ALL_TOKENS, Plan
+from strata.core.extent import Extent, HostExtent
+from strata.core.lending.loan import PROMPT
+from strata.core.memory.layout import INT64_BYTES, PromptLayout
+from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring, RingGroup, consume_group, issue_group
+from strata.core.memory.shapes import STREAM_ALL_TOKENS
 from strata.core.serving.launches import (
     Lane,
     Recipe,
@@ -37,6 +40,10 @@ class Addresses:
     pack: int
 
 
+Residents = Mapping[tuple[int, int], Access]
+"""(layer, expert) -> the bytes of its blob in the expert cache."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """A ring group and the experts of `layer` that it carries."""
@@ -48,12 +55,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class ChunkState:
-    """A chunk under way. `pending`: (layer, expert) not yet issued, in issue order; `flight`: issued, not yet read;
-    `first_entry`: ring entries of the read before this chunk, `num_listed`: entries of this chunk listed so far."""
+    """A chunk under way. `resident`: blobs that stay in the cache while it is read, and where. `pending`: (layer,
+    expert) not yet issued, in issue order; `flight`: issued, not yet read; `first_entry`: ring entries of the read
+    before this chunk, `num_listed`: entries of this chunk listed so far."""
 
     start: int
     rows: int
     ring: Ring
+    layout: PromptLayout
+    resident: Residents
+    is_streaming: bool
     layer: int = 0
     pending: tuple[tuple[int, int], ...] = ()
     flight: tuple[Batch, ...] = ()
@@ -62,24 +73,19 @@ class ChunkState:
     first_entry: int = 0
 
 
-def is_streaming(plan: Plan, rows: int) -> bool:
-    """Whether a chunk of `rows` tokens streams all non-resident blobs without asking the router first."""
-    return rows >= STREAM_ALL_TOKENS and plan.num_missing_pairs > 0
-
-
 def open_chunk(
-    recipe: Recipe, resident: frozenset[tuple[int, int]], *, start: int, rows: int, ring: Ring
+    recipe: Recipe, layout: PromptLayout, resident: Residents, *, start: int, rows: int, ring: Ring
 ) -> ChunkState:
     """A chunk of tokens [start, start + rows); `ring` has nothing in flight."""
     assert ring.num_issued == ring.num_consumed, ring
-    chunk = ChunkState(start=start, rows=rows, ring=ring, first_entry=ring.num_issued)
-    if not is_streaming(recipe.plan, rows):
+    inventory = recipe.plan.inventory
+    is_streaming = rows >= STREAM_ALL_TOKENS and len(resident) < inventory.num_pairs
+    chunk = ChunkState(start, rows, ring, layout, resident, is_streaming, first_entry=ring.num_issued)
+    if not is_streaming:
         return chunk
-    moe_layers = [layer for layer in range(recipe.plan.inventory.num_layers) if recipe.is_moe(layer)]
-    experts = range(recipe.plan.inventory.num_experts)
-    return _list(
-        chunk, [(layer, expert) for layer in moe_layers for expert in experts if (layer, expert) not in resident]
-    )
+    moe_layers = [layer for layer in range(inventory.num_layers) if recipe.is_moe(layer)]
+    pairs = [(layer, expert) for layer in moe_layers for expert in range(inventory.num_experts)]
+    return _list(chunk, [pair for pair in pairs if pair not in resident])
 
 
 def _list(chunk: ChunkState, pairs: list[tuple[int, int]]) -> ChunkState:
@@ -93,27 +99,24 @@ def _list(chunk: ChunkState, pairs: list[tuple[int, int]]) -> ChunkState:
 
 
 def read_experts(
-    recipe: Recipe,
-    chunk: ChunkState,
-    resident: dict[tuple[int, int], Access],
-    places: Addresses,
-    wanted: tuple[int, ...],
+    recipe: Recipe, chunk: ChunkState, places: Addresses, wanted: tuple[int, ...]
 ) -> tuple[ChunkState, tuple[Upload, ...], tuple[Command, ...]]:
     """Everything between router and combine of `chunk.layer`, combine included, for the experts `wanted` (sorted)."""
-    layer, lane = chunk.layer, prompt_lane(recipe.plan)
-    if not is_streaming(recipe.plan, chunk.rows):
-        chunk = _list(chunk, [(layer, expert) for expert in wanted if (layer, expert) not in resident])
-    upload, commands = _upload_addresses(recipe, chunk, resident, places, wanted)
-    here = tuple(expert for expert in wanted if (layer, expert) in resident)
+    plan, layer, lane = recipe.plan, chunk.layer, prompt_lane(chunk.layout)
+    if not chunk.is_streaming:
+        chunk = _list(chunk, [(layer, expert) for expert in wanted if (layer, expert) not in chunk.resident])
+    row = address_row(chunk.layout.addresses, plan, layer=layer)
+    upload, commands = _upload_addresses(plan, chunk, row, places, wanted)
+    here = tuple(expert for expert in wanted if (layer, expert) in chunk.resident)
     if here:
-        blobs = tuple(resident[layer, expert] for expert in here)
-        commands.append(launch_prompt_experts(recipe, lane, layer=layer, rows=chunk.rows, experts=here, blobs=blobs))
+        blobs = tuple(chunk.resident[layer, expert] for expert in here)
+        commands.append(launch_prompt_experts(lane, layer=layer, rows=chunk.rows, experts=here, row=row, blobs=blobs))
     while True:
-        chunk, copies = run_ahead(recipe.plan, chunk)
+        chunk, copies = run_ahead(plan, chunk)
         commands += copies
         if not chunk.flight or chunk.flight[0].layer != layer:
             break
-        chunk, reads = _consume(recipe, lane, chunk)
+        chunk, reads = _consume(plan, lane, chunk, row)
         commands += reads
     assert all(pair[0] > layer for pair in chunk.pending), chunk
     commands.append(launch_combine(recipe, lane, layer=layer, rows=chunk.rows))
@@ -121,23 +124,18 @@ def read_experts(
 
 
 def _upload_addresses(
-    recipe: Recipe,
-    chunk: ChunkState,
-    resident: dict[tuple[int, int], Access],
-    places: Addresses,
-    wanted: tuple[int, ...],
+    plan: Plan, chunk: ChunkState, row: Extent, places: Addresses, wanted: tuple[int, ...]
 ) -> tuple[Upload, list[Command]]:
     """The address row of this layer: where each wanted blob lies when its group is launched, 0 for the others."""
-    plan, layer = recipe.plan, chunk.layer
+    layer = chunk.layer
     words = [0] * plan.inventory.num_experts
     for expert in wanted:
-        slot = resident.get((layer, expert))
-        extent = slot.extent if slot else plan.prompt.ring[chunk.slot_of[layer, expert]]
+        slot = chunk.resident.get((layer, expert))
+        extent = slot.extent if slot else chunk.layout.ring[chunk.slot_of[layer, expert]]
         words[expert] = places.arena + extent.offset_bytes
-    row = address_row(plan.prompt.addresses, plan, layer=layer)
     staged = staging_row(plan.staging.prompt_addresses, plan, layer=layer)
     upload = Upload(staged, struct.pack(f"<{len(words)}q", *words))
-    return upload, [Copy(Stream.PROMPT, (CopyPair(staged, Access(row, "prompt")),))]
+    return upload, [Copy(Stream.PROMPT, (CopyPair(staged, Access(row, PROMPT)),))]
 
 
 def run_ahead(plan: Plan, chunk: ChunkState) -> tuple[ChunkState, list[Command]]:
@@ -154,20 +152,22 @@ def run_ahead(plan: Plan, chunk: ChunkState) -> tuple[ChunkState, list[Command]]
         chunk = replace(chunk, ring=ring, pending=chunk.pending[len(experts) :], flight=(*chunk.flight, batch))
         commands += [Wait(Stream.COPY, event) for event in group.waits]
         pairs = tuple(
-            CopyPair(plan.pack.blobs[layer][expert], _ring_access(plan, layer, expert, slot))
+            CopyPair(plan.pack.blobs[layer][expert], _ring_access(plan, chunk.layout, layer, expert, slot))
             for expert, slot in zip(experts, group.slots, strict=True)
         )
         commands += [Copy(Stream.COPY, pairs), Record(Stream.COPY, group.copied_event)]
     return chunk, commands
 
 
-def _consume(recipe: Recipe, lane: Lane, chunk: ChunkState) -> tuple[ChunkState, list[Command]]:
+def _consume(plan: Plan, lane: Lane, chunk: ChunkState, row: Extent) -> tuple[ChunkState, list[Command]]:
     batch = chunk.flight[0]
     blobs = tuple(
-        _ring_access(recipe.plan, batch.layer, expert, slot)
+        _ring_access(plan, chunk.layout, batch.layer, expert, slot)
         for expert, slot in zip(batch.experts, batch.group.slots, strict=True)
     )
-    launch = launch_prompt_experts(recipe, lane, layer=batch.layer, rows=chunk.rows, experts=batch.experts, blobs=blobs)
+    launch = launch_prompt_experts(
+        lane, layer=batch.layer, rows=chunk.rows, experts=batch.experts, row=row, blobs=blobs
+    )
     chunk = replace(chunk, ring=consume_group(chunk.ring, batch.group), flight=chunk.flight[1:])
     return chunk, [
         Wait(lane.stream, batch.group.copied_event),
@@ -176,9 +176,9 @@ def _consume(recipe: Recipe, lane: Lane, chunk: ChunkState) -> tuple[ChunkState,
     ]
 
 
-def _ring_access(plan: Plan, layer: int, expert: int, slot: int) -> Access:
-    extent = plan.prompt.ring[slot].part(offset_bytes=0, size_bytes=plan.inventory.blob_bytes[layer])
-    return Access(extent, "ring", blob_content(layer, expert))
+def _ring_access(plan: Plan, layout: PromptLayout, layer: int, expert: int, slot: int) -> Access:
+    extent = layout.ring[slot].part(offset_bytes=0, size_bytes=plan.inventory.blob_bytes[layer])
+    return Access(extent, PROMPT, blob_content(layer, expert))
 
 
 def staging_row(table: HostExtent, plan: Plan, *, layer: int) -> HostExtent:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from strata.core import programs
 from strata.core.commands import Access, Launch, Stream, TableRead
 from strata.core.extent import Extent
-from strata.core.memory.layout import INT32_BYTES, INT64_BYTES
+from strata.core.memory.layout import INT32_BYTES, INT64_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
 
@@ -46,8 +46,8 @@ class Lane:
         return Access(extent, self.owner)
 
 
-def prompt_lane(plan: Plan) -> Lane:
-    return Lane(Stream.PROMPT, "prompt", plan.prompt.buffers)
+def prompt_lane(layout: PromptLayout) -> Lane:
+    return Lane(Stream.PROMPT, "prompt", layout.buffers)
 
 
 def window_lane(plan: Plan) -> Lane:
@@ -56,6 +56,10 @@ def window_lane(plan: Plan) -> Lane:
 
 def blob_content(layer: int, expert: int) -> str:
     return f"blob {layer} {expert}"
+
+
+def is_blob(access: Access) -> bool:
+    return access.content is not None and access.content.startswith("blob ")
 
 
 def weight_content(name: str) -> str:
@@ -119,10 +123,10 @@ def launch_router(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launc
 
 
 def launch_prompt_experts(
-    recipe: Recipe, lane: Lane, *, layer: int, rows: int, experts: tuple[int, ...], blobs: tuple[Access, ...]
+    lane: Lane, *, layer: int, rows: int, experts: tuple[int, ...], row: Extent, blobs: tuple[Access, ...]
 ) -> Launch:
-    """A group of experts of a chunk, whose blobs lie where `blobs` says: in cache slots or in ring slots."""
-    row = address_row(recipe.plan.prompt.addresses, recipe.plan, layer=layer)
+    """A group of experts of a chunk, whose blobs lie where `blobs` says: in cache slots or in ring slots. `row` is the
+    chunk's address row of this layer."""
     buffers = lane.buffers
     return Launch(
         lane.stream,

@@ -1,28 +1,32 @@
 """The life of a request as one state machine: `step(state, event) -> (state, orders)`, pure.
 
-    Idle --Began--> Reading --(layer by layer, chunk by chunk)--> Closing --> Windowing --Ended--> Idle
-            \\_____________ all but the last token in the session ______________^
+    Idle --Began--> Lending --> Reading --(layer by layer, chunk by chunk)--> Closing --> Windowing --Ended--> Idle
+      |                '- given up ------------.---- given up ------------------'-> Settling ---------------^ ^
+      |--- no slots needed -------> Reading    '--------------------------------------^                       |
+      '--- all but the last token in the session -----------------------------------------> Windowing --------'
 
-The prompt path reads tokens 0 .. n-2; the first window, of one row, takes token n-1 and gives the first sampled token.
-So the output head and the verifier are never needed while a prompt is read, which is what makes them lendable.
-`Ended` and `Broke` are legal in every state but Idle and run the same closing sequence from each: what may still run
-is drained before anything else may happen (`lending.md` 4, 6-8). An event that a state does not know is our mistake
-and raises.
+The prompt path reads tokens up to n - 2; the first window, of one row, takes token n - 1 and gives the first sampled
+one. So the output head and the verifier are never needed while a prompt is read, which is what makes them lendable.
+
+`Ended` and `Broke` are legal in every state but Idle and run the same closing sequence: what may still run is drained,
+then what was lent is taken back and refilled (`lending.md` 4, 6-8). A refill that fails is broken and closed again. An
+event that a state does not know is our mistake and raises; nothing has changed then.
 """
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from strata.core.commands import Access, Command, Copy, CopyPair, GraphLaunch, Notify, Record, Stream, Wait
-from strata.core.memory.layout import INT32_BYTES
+from strata.core.commands import Access, Command, Copy, CopyPair, GraphLaunch, Notify, Record, Stream, Transfer, Wait
+from strata.core.lending.ledger import Holding, Ledger
+from strata.core.lending.loan import Loan, LoanPhase, reserve
+from strata.core.memory.layout import INT32_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
-from strata.core.serving.chunk import Addresses, ChunkState, is_streaming, open_chunk, read_experts, run_ahead
+from strata.core.serving.borrowing import clear_lent, kept_blobs, refill
+from strata.core.serving.chunk import Addresses, ChunkState, open_chunk, read_experts, run_ahead
 from strata.core.serving.inputs import copy_to_verifier, pack_header, sampler_inputs
 from strata.core.serving.launches import (
-    Lane,
     Recipe,
-    blob_content,
     launch_attention,
     launch_embed,
     launch_ffn,
@@ -31,192 +35,248 @@ from strata.core.serving.launches import (
 )
 from strata.core.serving.prefix import NO_SESSION, Session
 from strata.core.serving.request import GenerationRequest
+from strata.core.serving.startup import FIRST_TABLE_VERSION, mend
 from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed, ServingEvent, Upload
 
-TABLE_VERSION = 1
 WINDOW_GRAPH = "window 1"
 """Windows of one row; wider ones come with drafts."""
-
 
 PROMPT_STREAMS = (Stream.PROMPT, Stream.COPY)
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
-    """Nothing is open. `serial` numbers the notices, so that no two tags are equal; `session` is what K/V holds."""
+class Standing:
+    """What every state carries. `serial` numbers the notices, so that no two tags are equal; `session` is what K/V
+    holds; `table_version` the table published last; `is_broken`: a command failed since all was at rest, so what it was
+    to write is anything; `ordered` the transfers that are in the books once the shell says that they took place."""
 
+    ledger: Ledger
     serial: int = 0
     session: Session = NO_SESSION
+    table_version: int = FIRST_TABLE_VERSION
+    loan: Loan | None = None
+    is_broken: bool = False
+    ordered: tuple[Transfer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing is open and nothing is lent."""
+
+    at: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Lending:
+    """A loan is reserved; the table without its pairs is on its way."""
+
+    at: Standing
+    request: GenerationRequest
+    layout: PromptLayout
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A chunk is under way; `is_routing`: the router's choice of `chunk.layer` is awaited."""
 
-    serial: int
-    session: Session
+    at: Standing
     request: GenerationRequest
     chunk: ChunkState
-    is_routing: bool
+    is_routing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """Both prompt streams are draining; `request` goes on to its first window, None if it was given up."""
+    """Streams are draining; `request` goes on to its first window, None if it was given up."""
 
-    serial: int
-    session: Session
+    at: Standing
     request: GenerationRequest | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """Lent slots are being refilled, and nobody waits for a window."""
+
+    at: Standing
 
 
 @dataclass(frozen=True, slots=True)
 class Windowing:
     """The window in flight, or sampled last, feeds `token_id` to the cell behind the session's."""
 
-    serial: int
-    session: Session
+    at: Standing
     request: GenerationRequest
     token_id: int
 
 
-State = Idle | Reading | Closing | Windowing
+State = Idle | Lending | Reading | Closing | Settling | Windowing
 
 
+def first_state(plan: Plan) -> Idle:
+    """After start: every region belongs to the owner of its name."""
+    return Idle(Standing(Ledger(tuple(Holding(region.extent, region.name) for region in plan.regions))))
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """The transition table, over a fixed recipe. Holds no state of its own."""
 
-    def __init__(self, recipe: Recipe, places: Addresses) -> None:
-        plan = recipe.plan
-        self.recipe, self.plan, self.places = recipe, plan, places
-        self.resident = resident_blobs(plan)
+    recipe: Recipe
+    places: Addresses
+    plan: Plan = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plan", self.recipe.plan)
 
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
-        """Raises AssertionError for an event that is illegal in `state`; nothing has changed then."""
+        """Raises AssertionError for an event that is illegal in `state`."""
+        at = state.at
+        done = at.ordered[: event.num_transfers] if isinstance(event, Broke) else at.ordered
+        booked = replace(state, at=replace(at, ledger=at.ledger.after(done), ordered=()))
+        after, orders = self._dispatch(booked, event)
+        after.at.ledger.check()
+        return replace(after, at=replace(after.at, ordered=orders.transfers)), orders
+
+    def _dispatch(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         match state, event:
             case Idle(), Began(request):
-                return self._begin(state, request)
+                return self._begin(state.at, request)
+            case Lending(), Arrived():
+                return self._commit(state)
             case Reading(is_routing=True), Routed(experts):
                 return self._experts(state, experts)
             case Reading(is_routing=False), Arrived():
                 return self._next_chunk(state)
-            case Closing(request=None), Arrived():
-                return Idle(state.serial, state.session), Orders()
             case Closing(request=GenerationRequest() as request), Arrived():
-                return self._first_window(state.serial, state.session, request)
+                return self._first_window(state.at, request)
             case Windowing(), Continued(token_id):
-                fed = state.session.grown(state.token_id)
-                return self._window(replace(state, session=fed, token_id=token_id), (), ())
+                at = replace(state.at, session=state.at.session.grown(state.token_id), loan=None)
+                return self._window(Windowing(at, state.request, token_id), Orders())
             case Windowing(), Ended():
-                return Idle(state.serial, state.session.grown(state.token_id)), Orders()
-            case (Reading(), Ended()):
-                return self._close(state.serial, state.session, None)
-            case (Closing(), Ended()):  # drained already: what was awaited has been reached
-                return Idle(state.serial, state.session), Orders()
-            case ((Reading() | Closing() | Windowing()), Broke()):
-                return self._close(state.serial, state.session, None, (*PROMPT_STREAMS, Stream.VERIFIER))
+                return Idle(replace(state.at, session=state.at.session.grown(state.token_id), loan=None)), Orders()
+            case Reading(), Ended():
+                return self._close(state.at, None)
+            case (Lending(), Ended()) | (Closing(request=None), Arrived()) | (Closing(), Ended()):
+                return self._settle(state.at)
+            case Settling(), (Arrived() | Ended()):
+                return Idle(replace(state.at, loan=None, is_broken=False)), Orders()
+            case ((Lending() | Reading() | Closing() | Settling() | Windowing()), Broke()):
+                at = replace(state.at, session=NO_SESSION, is_broken=True)
+                return self._close(at, None, (*PROMPT_STREAMS, Stream.VERIFIER))
         raise AssertionError(f"{type(event).__name__} is illegal in {type(state).__name__}")
 
-    def _begin(self, state: Idle, request: GenerationRequest) -> tuple[State, Orders]:
+    def _begin(self, at: Standing, request: GenerationRequest) -> tuple[State, Orders]:
+        """Decide once, when it is known what must be read: nothing, or how, and what is lent for it."""
         assert len(request.prompt_ids) + request.max_tokens <= self.plan.options.context_tokens
-        session = state.session.kept(state.session.read_from(request.prompt_ids))
-        if len(session.ids) == len(request.prompt_ids) - 1:
-            return self._first_window(state.serial, session, request)
-        return self._open_chunk(state.serial, session, request, Ring(len(self.plan.prompt.ring)))
+        at = replace(at, session=at.session.kept(at.session.read_from(request.prompt_ids)))
+        fresh_tokens = len(request.prompt_ids) - 1 - len(at.session.ids)
+        if fresh_tokens == 0:
+            return self._first_window(at, request)
+        read = self.plan.read(fresh_tokens)
+        if not read.lent:
+            return self._open_chunk(at, request, read.layout, Ring(len(read.layout.ring)))
+        loan = reserve(read.extent, read.lent, stamp=at.serial)
+        at = replace(at, loan=loan, table_version=at.table_version + 1)
+        cleared = clear_lent(self.plan, self.places, loan, version=at.table_version)
+        at, notice = _notify(at, (Stream.VERIFIER,))
+        return Lending(at, request, read.layout), cleared.then(notice)
+
+    def _commit(self, state: Lending) -> tuple[State, Orders]:
+        assert state.at.loan is not None
+        loan = state.at.loan.moved(LoanPhase.LENT)
+        ring = Ring(len(state.layout.ring))
+        after, orders = self._open_chunk(replace(state.at, loan=loan), state.request, state.layout, ring)
+        return after, replace(orders, transfers=(loan.lend,))
 
     def _open_chunk(
-        self, serial: int, session: Session, request: GenerationRequest, ring: Ring
+        self, at: Standing, request: GenerationRequest, layout: PromptLayout, ring: Ring
     ) -> tuple[State, Orders]:
         """The next chunk of the prompt, from where the session ends."""
-        start = len(session.ids)
-        rows = min(self.plan.prompt.chunk_tokens, len(request.prompt_ids) - 1 - start)
-        chunk = open_chunk(self.recipe, frozenset(self.resident), start=start, rows=rows, ring=ring)
-        lane, staging = prompt_lane(self.plan), self.plan.staging
+        lane, staging, start = prompt_lane(layout), self.plan.staging, len(at.session.ids)
+        rows = min(layout.chunk_tokens, len(request.prompt_ids) - 1 - start)
+        resident = kept_blobs(self.plan, at.loan)
+        chunk = open_chunk(self.recipe, layout, resident, start=start, rows=rows, ring=ring)
         chunk, copies = run_ahead(self.plan, chunk)
-        ids = request.prompt_ids[chunk.start : chunk.start + chunk.rows]
-        tokens = staging.prompt_tokens.part(offset_bytes=0, size_bytes=len(ids) * INT32_BYTES)
+        ids = request.prompt_ids[start : start + rows]
+        tokens = staging.prompt_tokens.part(offset_bytes=0, size_bytes=rows * INT32_BYTES)
         uploads = (
-            Upload(staging.prompt_header, pack_header(chunk.start)),
-            Upload(tokens, struct.pack(f"<{len(ids)}i", *ids)),
+            Upload(staging.prompt_header, pack_header(start)),
+            Upload(tokens, struct.pack(f"<{rows}i", *ids)),
         )
-        commands: tuple[Command, ...] = (
-            *copies,
-            Copy(
-                lane.stream,
-                (
-                    CopyPair(staging.prompt_header, lane.whole(lane.buffers.header)),
-                    CopyPair(tokens, lane.rows_of(lane.buffers.tokens, chunk.rows)),
-                ),
-            ),
-            launch_embed(self.recipe, lane, rows=chunk.rows),
+        inputs = (
+            CopyPair(staging.prompt_header, lane.whole(lane.buffers.header)),
+            CopyPair(tokens, lane.rows_of(lane.buffers.tokens, rows)),
         )
-        return self._layers(Reading(serial, session, request, chunk, is_routing=False), uploads, commands)
+        opening = (*copies, Copy(lane.stream, inputs), launch_embed(self.recipe, lane, rows=rows))
+        return self._layers(Reading(at, request, chunk), Orders(uploads, opening))
 
-    def _layers(
-        self, state: Reading, uploads: tuple[Upload, ...], commands: tuple[Command, ...]
-    ) -> tuple[State, Orders]:
+    def _layers(self, state: Reading, orders: Orders) -> tuple[State, Orders]:
         """Open the chunk's next layer and end at the next point where the host must look: a router's choice, or a
         layer's end (which is where cancels are seen)."""
-        chunk = state.chunk
-        if chunk.layer == self.plan.inventory.num_layers:
-            return self._await(replace(state, is_routing=False), uploads, commands)
-        lane = prompt_lane(self.plan)
-        commands += (launch_attention(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
-        if not self.recipe.is_moe(chunk.layer):
-            commands += (launch_ffn(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
-            after = replace(chunk, layer=chunk.layer + 1)
-            return self._await(replace(state, chunk=after, is_routing=False), uploads, commands)
-        commands += (
-            launch_router(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),
-            _counts_home(self.plan, lane),
-        )
-        return self._await(replace(state, is_routing=True), uploads, commands)
-
-    def _await(
-        self, state: Reading, uploads: tuple[Upload, ...], commands: tuple[Command, ...]
-    ) -> tuple[State, Orders]:
-        tag = f"read {state.serial}"
-        commands += (Notify(Stream.PROMPT, tag),)
-        return replace(state, serial=state.serial + 1), Orders(uploads, commands, (tag,))
+        chunk, lane = state.chunk, prompt_lane(state.chunk.layout)
+        commands: tuple[Command, ...] = ()
+        is_routing = False
+        if chunk.layer < self.plan.inventory.num_layers:
+            commands = (launch_attention(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
+            is_routing = self.recipe.is_moe(chunk.layer)
+            if is_routing:
+                counts = CopyPair(lane.whole(lane.buffers.router_counts), self.plan.staging.router_counts)
+                router = launch_router(self.recipe, lane, layer=chunk.layer, rows=chunk.rows)
+                commands += (router, Copy(lane.stream, (counts,)))
+            else:
+                commands += (launch_ffn(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
+                chunk = replace(chunk, layer=chunk.layer + 1)
+        at, notice = _notify(state.at, (Stream.PROMPT,))
+        return Reading(at, state.request, chunk, is_routing), orders.then(Orders((), commands)).then(notice)
 
     def _experts(self, state: Reading, experts: tuple[int, ...]) -> tuple[State, Orders]:
-        chunk = state.chunk
-        if is_streaming(self.plan, chunk.rows):
+        if state.chunk.is_streaming:
             experts = tuple(range(self.plan.inventory.num_experts))
-        chunk, uploads, commands = read_experts(self.recipe, chunk, self.resident, self.places, experts)
+        chunk, uploads, commands = read_experts(self.recipe, state.chunk, self.places, experts)
         chunk = replace(chunk, layer=chunk.layer + 1)
-        return self._layers(replace(state, chunk=chunk), uploads, commands)
+        return self._layers(replace(state, chunk=chunk), Orders(uploads, commands))
 
     def _next_chunk(self, state: Reading) -> tuple[State, Orders]:
         chunk, ids = state.chunk, state.request.prompt_ids
         if chunk.layer < self.plan.inventory.num_layers:
-            return self._layers(state, (), ())
-        session = state.session.grown(*ids[chunk.start : chunk.start + chunk.rows])
-        if len(session.ids) == len(ids) - 1:
-            return self._close(state.serial, session, state.request)
-        return self._open_chunk(state.serial, session, state.request, chunk.ring)
+            return self._layers(state, Orders())
+        at = replace(state.at, session=state.at.session.grown(*ids[chunk.start : chunk.start + chunk.rows]))
+        if len(at.session.ids) == len(ids) - 1:
+            return self._close(at, state.request)
+        return self._open_chunk(at, state.request, chunk.layout, chunk.ring)
 
     def _close(
-        self,
-        serial: int,
-        session: Session,
-        request: GenerationRequest | None,
-        streams: tuple[Stream, ...] = PROMPT_STREAMS,
+        self, at: Standing, request: GenerationRequest | None, streams: tuple[Stream, ...] = PROMPT_STREAMS
     ) -> tuple[State, Orders]:
         """Drain `streams`. The verifier's stream waits for the prompt stream too: K/V is handed over."""
-        notices = tuple(Notify(stream, f"{stream} drained {serial}") for stream in streams)
-        handover: tuple[Command, ...] = (
-            Record(Stream.PROMPT, "chunk_done"),
-            Wait(Stream.VERIFIER, "chunk_done"),
-        )
-        tags = tuple(notice.tag for notice in notices)
-        return Closing(serial + 1, session, request), Orders((), handover + notices, tags)
+        handover = (Record(Stream.PROMPT, "chunk_done"), Wait(Stream.VERIFIER, "chunk_done"))
+        at, notice = _notify(at, streams)
+        return Closing(at, request), Orders((), handover).then(notice)
 
-    def _first_window(self, serial: int, session: Session, request: GenerationRequest) -> tuple[State, Orders]:
-        """Sampler inputs go up here and not when the request begins: a read that is given up then never leaves a copy
-        behind that nobody waited for, while the next request writes its staging."""
+    def _settle(self, at: Standing) -> tuple[State, Orders]:
+        """Everything is at rest: take back what was lent, if anything was, and make whole what broke."""
+        if at.loan is None and not at.is_broken:
+            return Idle(at), Orders()
+        at, orders = (at, Orders()) if at.loan is None else self._reclaim(at)
+        if at.is_broken:
+            at = replace(at, table_version=at.table_version + 1)
+            orders = orders.then(mend(self.plan, self.places, version=at.table_version))
+        at, notice = _notify(at, (Stream.VERIFIER,))
+        return Settling(at), orders.then(notice)
+
+    def _reclaim(self, at: Standing) -> tuple[Standing, Orders]:
+        assert at.loan is not None
+        loan, version = at.loan.moved(LoanPhase.RESTORING), at.table_version + 1
+        orders = refill(self.plan, self.places, loan, at.ledger, version=version)
+        return replace(at, loan=loan, table_version=version), orders
+
+    def _first_window(self, at: Standing, request: GenerationRequest) -> tuple[State, Orders]:
+        """Lent slots are refilled on the way. Sampler inputs go up here and not when the request begins: a read that is
+        given up then leaves no copy behind that nobody waited for, while the next request writes its staging."""
         staging, verifier = self.plan.staging, self.plan.verifier
         position = len(request.prompt_ids) - 1
-        assert len(session.ids) == position, (len(session.ids), position)
+        assert len(at.session.ids) == position, (len(at.session.ids), position)
+        at, orders = (at, Orders()) if at.loan is None else self._reclaim(at)
         token = staging.window_tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)
         uploads, commands = sampler_inputs(self.plan, request)
         uploads += (
@@ -225,32 +285,20 @@ class Machine:
         )
         target = verifier.buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)
         commands += (copy_to_verifier((staging.window_header, verifier.buffers.header), (token, target)),)
-        return self._window(Windowing(serial, session, request, request.prompt_ids[-1]), uploads, commands)
+        state = Windowing(at, request, request.prompt_ids[-1])
+        return self._window(state, orders.then(Orders(uploads, commands)))
 
-    def _window(
-        self, state: Windowing, uploads: tuple[Upload, ...], commands: tuple[Command, ...]
-    ) -> tuple[State, Orders]:
-        tag = f"window {state.serial}"
+    def _window(self, state: Windowing, orders: Orders) -> tuple[State, Orders]:
         result = Access(self.plan.verifier.window.result, "verifier")
-        commands += (
-            GraphLaunch(Stream.VERIFIER, WINDOW_GRAPH, TABLE_VERSION),
+        window = (
+            GraphLaunch(Stream.VERIFIER, WINDOW_GRAPH, state.at.table_version),
             Copy(Stream.VERIFIER, (CopyPair(result, self.plan.staging.result),)),
-            Notify(Stream.VERIFIER, tag),
         )
-        return replace(state, serial=state.serial + 1), Orders(uploads, commands, (tag,))
+        at, notice = _notify(state.at, (Stream.VERIFIER,))
+        return replace(state, at=at), orders.then(Orders((), window)).then(notice)
 
 
-def resident_blobs(plan: Plan) -> dict[tuple[int, int], Access]:
-    """(layer, expert) -> the bytes of its blob in the expert cache."""
-    return {
-        (slot.layer, slot.expert): Access(
-            slot.extent.part(offset_bytes=0, size_bytes=plan.inventory.blob_bytes[slot.layer]),
-            "cache",
-            blob_content(slot.layer, slot.expert),
-        )
-        for slot in plan.slots
-    }
-
-
-def _counts_home(plan: Plan, lane: Lane) -> Copy:
-    return Copy(lane.stream, (CopyPair(lane.whole(lane.buffers.router_counts), plan.staging.router_counts),))
+def _notify(at: Standing, streams: tuple[Stream, ...]) -> tuple[Standing, Orders]:
+    """Await all that was issued on `streams`."""
+    notices = tuple(Notify(stream, f"{stream} {at.serial}") for stream in streams)
+    return replace(at, serial=at.serial + 1), Orders((), notices, tuple(notice.tag for notice in notices))

@@ -3,7 +3,6 @@
 Nothing is mapped after this. K/V and the buffers that a captured window reads before it ever wrote them start as zeros.
 """
 
-import struct
 from collections.abc import Iterator, Sequence
 
 from strata.core.commands import (
@@ -16,32 +15,45 @@ from strata.core.commands import (
     Map,
     Notify,
     Stream,
-    TableVersion,
     Transfer,
 )
 from strata.core.extent import Extent
 from strata.core.memory.planner import Plan
 from strata.core.serving.chunk import Addresses
+from strata.core.serving.inputs import copy_to_verifier
 from strata.core.serving.launches import weight_content
-from strata.core.serving.machine import TABLE_VERSION, resident_blobs
 from strata.core.serving.steps import Orders, Upload
+from strata.core.serving.table import publish_table, resident_blobs
 
 READY = "ready"
+FIRST_TABLE_VERSION = 1
 
 
 def start_up(plan: Plan, places: Addresses, *, segment_bytes: int, terminators: Sequence[int]) -> Orders:
     """Commands that make the card ready for capture and for requests; `terminators` are the ids that end a reply.
     Awaits READY."""
-    uploads = tuple(_uploads(plan, places, terminators))
+    flags = bytearray(plan.inventory.vocab_size)
+    for token_id in terminators:
+        flags[token_id] = 1
     commands = (
         *_map_arena(plan, segment_bytes),
         *(Transfer(region.extent, "", region.name) for region in plan.regions),
         *_load(plan),
-        *_zero(plan),
-        *_publish(plan),
-        Notify(Stream.VERIFIER, READY),
+        copy_to_verifier((plan.staging.terminators, plan.verifier.window.terminators)),
     )
-    return Orders(uploads, commands, (READY,))
+    orders = Orders((Upload(plan.staging.terminators, bytes(flags)),), commands)
+    whole = orders.then(mend(plan, places, version=FIRST_TABLE_VERSION))
+    return whole.then(Orders((), (Notify(Stream.VERIFIER, READY),), (READY,)))
+
+
+def mend(plan: Plan, places: Addresses, *, version: int) -> Orders:
+    """Give everything that a window may read before it was written a first content, K/V included, and publish the table
+    anew: at start, and after a command failed, when nobody knows what it wrote. Every blob is at home."""
+    orders = Orders((), tuple(_zero(plan)))
+    if not plan.table.size_bytes:
+        return orders
+    upload, copy = publish_table(plan, places, resident_blobs(plan), version=version)
+    return orders.then(Orders((upload,), (copy,)))
 
 
 def _map_arena(plan: Plan, segment_bytes: int) -> Iterator[Command]:
@@ -67,33 +79,3 @@ def _zero(plan: Plan) -> Iterator[Command]:
         yield Fill(Stream.VERIFIER, Access(layer, "kv"), 0)
     for extent in (plan.verifier.window.counts, plan.verifier.window.result):
         yield Fill(Stream.VERIFIER, Access(extent, "verifier"), 0)
-
-
-def _publish(plan: Plan) -> Iterator[Command]:
-    terminators = Access(plan.verifier.window.terminators, "verifier")
-    yield Copy(Stream.VERIFIER, (CopyPair(plan.staging.terminators, terminators),))
-    if plan.table.size_bytes:
-        version = TableVersion(TABLE_VERSION, tuple(resident_blobs(plan).values()))
-        yield Copy(Stream.VERIFIER, (CopyPair(plan.staging.table, Access(plan.table, "table")),), version)
-
-
-def _uploads(plan: Plan, places: Addresses, terminators: Sequence[int]) -> Iterator[Upload]:
-    flags = bytearray(plan.inventory.vocab_size)
-    for token_id in terminators:
-        flags[token_id] = 1
-    yield Upload(plan.staging.terminators, bytes(flags))
-    if plan.table.size_bytes:
-        yield Upload(plan.staging.table, pack_table(plan, places))
-
-
-def pack_table(plan: Plan, places: Addresses) -> bytes:
-    """The address table: a resident blob's slot, any other blob's place in the pack, 0 in rows of dense layers."""
-    blobs = resident_blobs(plan)
-    words: list[int] = []
-    for layer, row in enumerate(plan.pack.blobs):
-        if not row:
-            words += [0] * plan.inventory.num_experts
-        for expert, home in enumerate(row):
-            slot = blobs.get((layer, expert))
-            words.append(places.arena + slot.extent.offset_bytes if slot else places.pack + home.offset_bytes)
-    return struct.pack(f"<{len(words)}q", *words)

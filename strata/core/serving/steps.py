@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from strata.core.commands import Command
+from strata.core.commands import Command, Transfer
 from strata.core.extent import HostExtent
 from strata.core.serving.request import GenerationRequest
 
@@ -40,7 +40,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Broke:
-    """A command failed, at any point: nothing is known but what was submitted, so every stream is drained."""
+    """A command failed, at any point: nothing is known but what was submitted, so every stream is drained.
+    `num_transfers` of the transfers ordered last took place."""
+
+    num_transfers: int = 0
 
 
 ServingEvent = Began | Routed | Arrived | Continued | Ended | Broke
@@ -59,8 +62,20 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What the shell must do now: uploads first, then commands, then wait for `awaits` (every tag of it)."""
+    """What the shell must do now: uploads, then transfers one by one, then commands, then wait for `awaits` (every tag
+    of it). Transfers stand apart so that a failure tells exactly which bytes changed hands."""
 
     uploads: tuple[Upload, ...] = ()
     commands: tuple[Command, ...] = ()
     awaits: tuple[str, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
+
+    def then(self, other: "Orders") -> "Orders":
+        """Both, this one first. Transfers of the second would come too early, so it has none."""
+        assert not other.transfers, other
+        return Orders(
+            self.uploads + other.uploads,
+            self.commands + other.commands,
+            self.awaits + other.awaits,
+            self.transfers,
+        )

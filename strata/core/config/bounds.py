@@ -1,0 +1,126 @@
+"""Each value by itself: the range and grid it must be on, and what the model allows. Knows nothing of combinations."""
+
+from collections.abc import Iterator
+
+from strata.core.config.context import MIN_CONTEXT_TOKENS, choose_context
+from strata.core.config.values import ModelFacts, ServeConfig
+from strata.core.errors import Refusal
+from strata.core.memory.shapes import CHUNK_GRID_TOKENS
+from strata.core.units import GIB, KIB, MIB, align_up
+
+MAX_WINDOW_ROWS = 8
+SEGMENT_GRANULARITY_BYTES = 2 * MIB
+"""Of a driver's virtual memory management (`lending.md` 3.2 is measured with it)."""
+TWIN_PAGE_BYTES = 4 * KIB
+
+
+def check_values(config: ServeConfig) -> Iterator[Refusal]:
+    """What is wrong whatever the model is, in the order of the fields."""
+    yield from _check_card(config)
+    if config.context_tokens is not None and config.context_tokens < MIN_CONTEXT_TOKENS:
+        yield Refusal(f"ctx refused: ctx={config.context_tokens} tokens; give --ctx {MIN_CONTEXT_TOKENS} or more")
+    chunk_tokens = _asked_chunk(config)
+    if chunk_tokens is not None and (chunk_tokens < CHUNK_GRID_TOKENS or chunk_tokens % CHUNK_GRID_TOKENS):
+        yield Refusal(
+            f"prefill refused: prefill={config.prefill} tokens; give --prefill a multiple of {CHUNK_GRID_TOKENS} tokens"
+        )
+    if config.short_read_tokens is not None and config.short_read_tokens < 0:
+        yield Refusal(f"short-read refused: short-read={config.short_read_tokens} tokens; give --short-read 0 or more")
+    if config.spec_rows is not None and not 1 <= config.spec_rows <= MAX_WINDOW_ROWS:
+        yield Refusal(f"spec refused: spec={config.spec_rows} rows; give --spec 1 to {MAX_WINDOW_ROWS}")
+    yield from _check_server(config)
+    if config.batch_slots is not None and config.batch_slots < 1:
+        yield Refusal(f"batch refused: batch={config.batch_slots} requests; give --batch 1 or more")
+    if config.kv_resident_tokens is not None and config.kv_resident_tokens < 1:
+        yield Refusal(
+            f"kv-resident refused: kv-resident={config.kv_resident_tokens} tokens; give --kv-resident 1 or more"
+        )
+
+
+def _asked_chunk(config: ServeConfig) -> int | None:
+    exact = config.prefill.chunk_tokens
+    return config.prefill.max_chunk_tokens if exact is None else exact
+
+
+def _check_card(config: ServeConfig) -> Iterator[Refusal]:
+    segment_bytes = config.vram_segment_bytes
+    if segment_bytes is not None and (segment_bytes <= 0 or segment_bytes % SEGMENT_GRANULARITY_BYTES):
+        yield Refusal(
+            f"vram-segment-mib refused: vram-segment-mib={segment_bytes / MIB:g} MiB; give --vram-segment-mib a "
+            f"multiple of {SEGMENT_GRANULARITY_BYTES // MIB} MiB"
+        )
+    twin_bytes = config.twin_segment_bytes
+    if twin_bytes is not None and (twin_bytes <= 0 or twin_bytes % TWIN_PAGE_BYTES):
+        yield Refusal(
+            f"twin-segment-kib refused: twin-segment-kib={twin_bytes / KIB:g} KiB; give --twin-segment-kib a multiple "
+            f"of {TWIN_PAGE_BYTES // KIB} KiB"
+        )
+    if config.vram_bytes is not None and config.vram_bytes < config.segment_bytes:
+        yield Refusal(
+            f"vram refused: vram={config.vram_bytes:,} B is less than one segment of {config.segment_bytes:,} B; "
+            "raise --vram",
+            config.segment_bytes - config.vram_bytes,
+        )
+    elif config.segment_bytes > 0 and not config.arena_bytes:
+        yield Refusal(
+            f"vram refused: the default card is less than one segment of {config.segment_bytes:,} B; raise --vram or "
+            "make segments smaller",
+            config.segment_bytes,
+        )
+    if config.resident_budget_bytes is not None and config.resident_budget_bytes < 0:
+        yield Refusal(
+            f"resident-budget-gib refused: resident-budget-gib={config.resident_budget_bytes / GIB:g} GiB; give "
+            "--resident-budget-gib 0 or more"
+        )
+    if config.min_cache_slots is not None and config.min_cache_slots < 1:
+        yield Refusal(
+            f"cache-min-slots refused: cache-min-slots={config.min_cache_slots} slots; give --cache-min-slots 1 or more"
+        )
+
+
+def _check_server(config: ServeConfig) -> Iterator[Refusal]:
+    if not 0 <= config.port <= 65_535:
+        yield Refusal(f"port refused: port={config.port}; give --port 0 (any free port) to 65535")
+    if config.api_key == "":
+        yield Refusal("api-key refused: it is empty; give a key or leave --api-key out")
+    if config.max_queued < 0:
+        yield Refusal(f"queue refused: queue={config.max_queued} requests; give --queue 0 or more")
+    if config.write_deadline_s <= 0:
+        yield Refusal(
+            f"write-deadline refused: write-deadline={config.write_deadline_s:g} s; give --write-deadline more than 0"
+        )
+    if config.shutdown_grace_s < 0:
+        yield Refusal(
+            f"shutdown-grace refused: shutdown-grace={config.shutdown_grace_s:g} s; give --shutdown-grace 0 or more"
+        )
+
+
+def check_against_model(config: ServeConfig, facts: ModelFacts) -> Iterator[Refusal]:
+    """What is wrong with single values for this model alone. Values that are wrong for every model are not judged."""
+    context_tokens = choose_context(config, model_context_tokens=facts.context_tokens)
+    if not isinstance(context_tokens, Refusal):
+        longest_tokens = align_up(context_tokens, CHUNK_GRID_TOKENS)
+        if config.prefill.chunk_tokens is not None and config.prefill.chunk_tokens > longest_tokens:
+            yield Refusal(
+                f"prefill refused: prefill={config.prefill} tokens, a context of {context_tokens:,} tokens never fills "
+                f"more than {longest_tokens:,}; lower --prefill or give --prefill auto:{config.prefill}"
+            )
+    elif config.context_tokens is not None and config.context_tokens >= MIN_CONTEXT_TOKENS:
+        yield context_tokens
+    slots = config.min_cache_slots
+    if slots is not None and slots > facts.num_expert_pairs:
+        yield Refusal(
+            f"cache-min-slots refused: cache-min-slots={slots:,} slots, the model has {facts.num_expert_pairs:,} "
+            "experts in all its layers; lower --cache-min-slots"
+        )
+    elif slots is not None and 1 <= slots < facts.num_experts_used:
+        yield Refusal(
+            f"cache-min-slots refused: cache-min-slots={slots:,} slots, one token uses {facts.num_experts_used:,} "
+            "experts of a layer; raise --cache-min-slots"
+        )
+    ring_slots = config.switches.prefill_ring
+    if ring_slots is not None and ring_slots > facts.num_expert_pairs:
+        yield Refusal(
+            f"prefill ring refused: STRATA_PREFILL_RING={ring_slots:,} slots, the model has "
+            f"{facts.num_expert_pairs:,} experts in all its layers; lower STRATA_PREFILL_RING or unset it"
+        )

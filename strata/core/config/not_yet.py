@@ -1,0 +1,100 @@
+"""What this version knows and does not do: one table, from which a row goes when its mechanism comes. Nothing that was
+asked for is ignored in silence."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from strata.core.config.bounds import MAX_WINDOW_ROWS
+from strata.core.config.lending import refused_by_loans
+from strata.core.config.values import ServeConfig
+from strata.core.errors import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """`asked` is what was asked for, as it is written, or None when it was not. `part`: the values of `name` that are
+    meant, "" for all of them."""
+
+    name: str
+    asked: Callable[[ServeConfig], object]
+    remedy: str = ""
+    part: str = ""
+
+    def refusal(self, value: object) -> Refusal:
+        written = self.name if value is True else f"{self.name}={value}"
+        return Refusal(f"{written} is not in this version; {self.remedy or f'leave {self.name} out'}")
+
+
+def _device(config: ServeConfig) -> object:
+    return None if config.device.is_virtual else config.device
+
+
+def _budget(config: ServeConfig) -> object:
+    return None if config.resident_budget_bytes is None else f"{config.resident_budget_bytes:,} B"
+
+
+def _spec(config: ServeConfig) -> object:
+    return config.spec_rows if config.spec_rows in range(2, MAX_WINDOW_ROWS + 1) else None
+
+
+def _mtp(config: ServeConfig) -> object:
+    return None if config.mtp is None else config.mtp.file or True
+
+
+def _room(config: ServeConfig) -> object:
+    return config.switches.mtp_room_min if config.switches.is_room_on else None
+
+
+def _switch(name: str, field: str) -> NotYet:
+    """A switch of 0 or 1."""
+    return NotYet(name, lambda config: 1 if getattr(config.switches, field) else None, f"unset {name}")
+
+
+def _flag(name: str, field: str) -> NotYet:
+    return NotYet(name, lambda config: getattr(config, field) or None)
+
+
+def _value(name: str, field: str) -> NotYet:
+    return NotYet(name, lambda config: getattr(config, field))
+
+
+NOT_YET = (
+    NotYet("--device", _device, "give --device twin, a virtual card on the CPU", "cuda and hip"),
+    _flag("--vram-elastic", "is_vram_elastic"),
+    NotYet("--resident-budget-gib", _budget),
+    _value("--short-read", "short_read_tokens"),
+    NotYet("--mtp", _mtp),
+    NotYet("--spec", _spec, part="above 1"),
+    _flag("--verify-lent", "is_lent_verified"),
+    _value("--batch", "batch_slots"),
+    _flag("--pipeline-windows", "has_pipeline_windows"),
+    _flag("--layer-split", "has_layer_split"),
+    _flag("--peer-cache", "has_peer_cache"),
+    _flag("--remote-cache", "has_remote_cache"),
+    _flag("--helper-cache", "has_helper_cache"),
+    _value("--kv-resident", "kv_resident_tokens"),
+    _flag("--prefill-head-alias", "has_prefill_head_alias"),
+    NotYet("STRATA_MTP_ROOM_MIN", _room, "unset STRATA_MTP_ROOM_MIN"),
+    _switch("STRATA_PREFILL_ELASTIC_LOAN", "prefill_elastic_loan"),
+    _switch("STRATA_PREFILL_MTP_LOAN", "prefill_mtp_loan"),
+    _switch("STRATA_PREFILL_HEAD_LOAN", "prefill_head_loan"),
+    _switch("STRATA_PREFILL_RETAIN_STARTUP_CHUNK", "prefill_retain_startup_chunk"),
+    _switch("STRATA_PREFILL_REPEAT_LOAN", "prefill_repeat_loan"),
+    NotYet(
+        "STRATA_PREFILL_REPEAT_MIN_TOKENS",
+        lambda config: config.switches.prefill_repeat_min_tokens,
+        "unset STRATA_PREFILL_REPEAT_MIN_TOKENS",
+    ),
+    _switch("STRATA_MMQ_SLAB", "mmq_slab"),
+    _switch("STRATA_CKPT_REREAD", "ckpt_reread"),
+)
+
+
+def check_built(config: ServeConfig) -> Iterator[Refusal]:
+    """One line for each thing asked for that this version does not do. An option that a loan refuses has had its reason
+    already."""
+    refused = refused_by_loans(config)
+    for row in NOT_YET:
+        value = row.asked(config)
+        if value is not None and row.name not in refused:
+            yield row.refusal(value)

@@ -1,0 +1,58 @@
+"""The words of a plan: what may be asked of the planner, what a region and a slot are, and the rule for the ring."""
+
+from dataclasses import dataclass
+
+from strata.core.extent import Extent
+from strata.core.inventory import ModelInventory
+from strata.core.kv import KvFormat
+
+CHUNK_GRID_TOKENS = 256
+MAX_CHUNK_TOKENS = 8192
+STREAM_ALL_TOKENS = 1024
+"""Chunks of at least this many tokens stream every non-resident expert; shorter ones only those the router chose."""
+ROUTED_RING_SLOTS = 8
+MIN_STREAM_RING_SLOTS = 16
+STREAM_RING_BYTES = 384 * 1_382_400
+"""B of `lending.md` 6: the byte budget of a full ring."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """None chooses. `num_cache_slots` caps the expert cache below what fits, `min_cache_slots` (by default the experts
+    of one token) must fit; `max_chunk_tokens` bounds a chosen chunk and replaces MAX_CHUNK_TOKENS."""
+
+    context_tokens: int
+    kv_format: KvFormat = KvFormat.F16
+    window_rows: int = 1
+    chunk_tokens: int | None = None
+    ring_slots: int | None = None
+    num_cache_slots: int | None = None
+    max_chunk_tokens: int | None = None
+    min_cache_slots: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A named part of the arena; `name` is the owner of its bytes."""
+
+    name: str
+    extent: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An expert-cache slot and the blob that lives in it."""
+
+    layer: int
+    expert: int
+    extent: Extent
+
+
+def ring_rule(inventory: ModelInventory, *, chunk_tokens: int) -> int:
+    """Ring slots of a chunk (`lending.md` 6), at most one for each blob; how many of them stay resident bounds it
+    further."""
+    if not inventory.num_moe_layers:
+        return 0
+    if chunk_tokens < STREAM_ALL_TOKENS:
+        return min(inventory.num_pairs, ROUTED_RING_SLOTS)
+    return min(inventory.num_pairs, max(MIN_STREAM_RING_SLOTS, STREAM_RING_BYTES // inventory.stride_bytes))

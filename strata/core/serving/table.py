@@ -1,0 +1,43 @@
+"""The address table: (layer, expert) -> where a window may read the blob now. The one truth about residency.
+
+A version is the whole table, uploaded from staging on the verifier's stream; windows name the version they read.
+"""
+
+import struct
+
+from strata.core.commands import Access, Command, Copy, CopyPair, Stream, TableVersion
+from strata.core.memory.planner import Plan
+from strata.core.serving.chunk import Addresses, Residents
+from strata.core.serving.launches import blob_content
+from strata.core.serving.steps import Upload
+
+
+def resident_blobs(plan: Plan) -> Residents:
+    """Every blob that has a slot."""
+    return {
+        (slot.layer, slot.expert): Access(
+            slot.extent.part(offset_bytes=0, size_bytes=plan.inventory.blob_bytes[slot.layer]),
+            "cache",
+            blob_content(slot.layer, slot.expert),
+        )
+        for slot in plan.slots
+    }
+
+
+def publish_table(plan: Plan, places: Addresses, resident: Residents, *, version: int) -> tuple[Upload, Command]:
+    """Make `version` the table: blobs of `resident` are read from their slots, all others from the pack."""
+    entries = TableVersion(version, tuple(resident.values()))
+    upload = Upload(plan.staging.table, pack_table(plan, places, resident))
+    return upload, Copy(Stream.VERIFIER, (CopyPair(plan.staging.table, Access(plan.table, "table")),), entries)
+
+
+def pack_table(plan: Plan, places: Addresses, resident: Residents) -> bytes:
+    """int64 [num_layers, num_experts]; 0 in rows of dense layers."""
+    words: list[int] = []
+    for layer, row in enumerate(plan.pack.blobs):
+        if not row:
+            words += [0] * plan.inventory.num_experts
+        for expert, home in enumerate(row):
+            slot = resident.get((layer, expert))
+            words.append(places.arena + slot.extent.offset_bytes if slot else places.pack + home.offset_bytes)
+    return struct.pack(f"<{len(words)}q", *words)
