@@ -93,6 +93,23 @@ def test_the_same_seed_gives_the_same_text_and_others_give_others(client: openai
     assert [text(seed) for seed in range(1, 4)] == texts[:3]
 
 
+def test_min_tokens_keeps_the_reply_from_ending(client: openai.OpenAI, cycle: CycleModel):
+    length = len(whole_reply(cycle))
+    options = {"messages": [{"role": "user", "content": "x"}], "temperature": 0, "max_tokens": 60}
+    reply = client.chat.completions.create(model="cycle", extra_body={"min_tokens": length + 5}, **options)
+    assert reply.usage.completion_tokens > length + 5
+    assert reply.choices[0].message.content.startswith(whole_reply(cycle))
+
+
+def test_logit_bias_bans_and_forces_tokens(client: openai.OpenAI, cycle: CycleModel):
+    options = {"messages": [{"role": "user", "content": "x"}], "temperature": 0, "max_tokens": 3}
+    a, z = (cycle.vocabulary.tokens.index(letter) for letter in "az")
+    banned = client.chat.completions.create(model="cycle", logit_bias={str(a): -100}, **options)
+    assert "a" not in banned.choices[0].message.content
+    forced = client.chat.completions.create(model="cycle", logit_bias={str(z): 100}, **options)
+    assert forced.choices[0].message.content == "zzz"
+
+
 def test_a_stop_string_ends_the_reply_before_it(client: openai.OpenAI):
     messages = [{"role": "user", "content": "x"}]
     reply = client.chat.completions.create(model="cycle", messages=messages, temperature=0, stop=["fgh", "zz"])
