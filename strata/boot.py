@@ -4,6 +4,7 @@ The engine runs in the nursery that also runs the server. If it dies, the proces
 never lies; a first SIGTERM or SIGINT drains, a second one ends at once.
 """
 
+import logging
 import os
 import re
 import signal
@@ -51,6 +52,8 @@ def say(line: str) -> None:
 
 def run_server(config: ServeConfig) -> int:
     """Serve until told to stop; the exit code. Raises ConfigError for whatever the user can mend."""
+    logging.basicConfig(format="strata: %(message)s", level=logging.WARNING)
+    logging.getLogger("strata").setLevel(logging.INFO)
     planned = plan_model(config)
     text = load_text(planned.file.metadata, context_tokens=planned.plan.options.context_tokens)
     device = open_twin(planned)

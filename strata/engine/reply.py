@@ -82,5 +82,6 @@ class Reply:
             prompt_ms=1e3 * (split_s - self.began_s),
             predicted_n=self.num_sampled,
             predicted_ms=1e3 * (self.progress_s - split_s),
+            read=self.runner.read_facts(),
         )
         return Finished(reason, Usage(prompt_tokens, self.num_sampled, self.cached_tokens), timings)

@@ -16,8 +16,17 @@ from strata.core.lending.loan import CACHE, PROMPT
 from strata.core.programs import RESULT_BYTES
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.launches import Recipe, is_blob, window_launches
-from strata.core.serving.machine import WINDOW_GRAPH, Idle, Machine, Reading, State, Windowing, first_state
-from strata.core.serving.request import GenerationRequest
+from strata.core.serving.machine import (
+    WINDOW_GRAPH,
+    Idle,
+    Lending,
+    Machine,
+    Reading,
+    State,
+    Windowing,
+    first_state,
+)
+from strata.core.serving.request import NO_READ, GenerationRequest, ReadFacts
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
 from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed, ServingEvent
 from strata.device import Device
@@ -71,7 +80,8 @@ class Runner:
         self._state: State = first_state(recipe.plan)
         self._awaits: tuple[str, ...] = ()
         self._num_transfers = 0
-        self._counts = RunnerCounts()
+        self._counts = self._began = RunnerCounts()
+        self._read = NO_READ
         self._window_hits = self._window_misses = 0
 
     def start(self) -> None:
@@ -86,8 +96,18 @@ class Runner:
     def begin(self, request: GenerationRequest) -> int:
         """Submit the first part of a request, and say how many of its tokens the session has already. Only when
         nothing is open."""
+        before = self._counts
         self._step(Began(request))
-        return len(self._state.at.session.ids)
+        self._began, self._read = before, _read_facts(self._state)
+        return self._read.read_from
+
+    def read_facts(self) -> ReadFacts:
+        """How the prompt of the request begun last was read, so far."""
+        return replace(
+            self._read,
+            ring_entries=self._counts.ring_entries - self._began.ring_entries,
+            refilled_bytes=self._counts.refilled_bytes - self._began.refilled_bytes,
+        )
 
     def advance(self, *, is_cancelled: bool) -> Outcome:
         """Wait for what was submitted last, then submit what follows. Raises DeviceError; then call `recover`."""
@@ -182,6 +202,21 @@ class Runner:
         words = struct.unpack(f"<{RESULT_BYTES // 8}q", self._device.host(self._recipe.plan.staging.result))
         self._window_hits, self._window_misses = words[8], words[9]
         return int(words[0])
+
+
+def _read_facts(state: State) -> ReadFacts:
+    """What was decided for the request that has just begun."""
+    read_from, loan = len(state.at.session.ids), state.at.loan
+    if not isinstance(state, Lending | Reading):
+        return ReadFacts(read_from)
+    layout = state.layout if isinstance(state, Lending) else state.chunk.layout
+    return ReadFacts(
+        read_from,
+        chunk_tokens=layout.chunk_tokens,
+        ring_slots=len(layout.ring),
+        lent_slots=len(loan.slots) if loan else 0,
+        lent_bytes=loan.extent.size_bytes if loan else 0,
+    )
 
 
 def _with_transfer(counts: RunnerCounts, transfer: Transfer) -> RunnerCounts:

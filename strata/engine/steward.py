@@ -4,19 +4,35 @@ HTTP handlers own nothing: they hold a ticket, read its updates, and may cancel 
 the next layer or token; one that is still in line never starts.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable
 
 import trio
 
 from strata.core.errors import DeviceError, RequestError
-from strata.core.serving.request import Broken, Finished, GenerationRequest
+from strata.core.serving.request import Broken, Finished, GenerationRequest, Timings
+from strata.core.units import format_bytes
 from strata.device import Device
 from strata.engine.ports import EngineStatistics, TerminatorFactory
 from strata.engine.reply import Reply
 from strata.engine.runner import Runner
 from strata.engine.thread import StepRunner
 from strata.engine.ticket import RequestTicket
+
+log = logging.getLogger(__name__)
+
+
+def read_line(timings: Timings) -> str:
+    """One line a read, for the log."""
+    read = timings.read
+    if not read.chunk_tokens:
+        return f"read {timings.prompt_n} token behind {read.read_from} of the session"
+    lent = f"{read.lent_slots} slots lent, {format_bytes(read.lent_bytes)}" if read.lent_slots else "no loan"
+    return (
+        f"read {timings.prompt_n} tokens from {read.read_from}: chunk {read.chunk_tokens}, ring {read.ring_slots}, "
+        f"{read.ring_entries} entries, {lent}, {timings.prompt_per_second:.1f} tok/s"
+    )
 
 
 class Steward:
@@ -146,6 +162,8 @@ class Steward:
         self._prompt_tokens += len(reply.request.prompt_ids) if reply.num_sampled else 0
         self._predicted_tokens += reply.num_sampled
         self._num_finished += isinstance(last, Finished)
+        if isinstance(last, Finished):
+            log.info("%s", read_line(last.timings))
         self._num_broken += isinstance(last, Broken)
         self._num_cancelled += last is None
 

@@ -7,7 +7,7 @@ that carries finish_reason.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from strata.core.errors import RequestError
@@ -95,6 +95,7 @@ def render_timings(timings: Timings) -> Json:
         "predicted_n": timings.predicted_n,
         "predicted_ms": timings.predicted_ms,
         "predicted_per_second": timings.predicted_per_second,
+        "read": asdict(timings.read),
     }
 
 

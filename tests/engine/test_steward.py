@@ -12,7 +12,7 @@ from strata.core.errors import DeviceError, RequestError
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import Broken, Finished, GenerationRequest, Progress, Text, Update
 from strata.core.serving.terminator import Emission
-from strata.engine.steward import Steward
+from strata.engine.steward import Steward, read_line
 from strata.engine.thread import DeviceThread, run_inline
 from tests.engine.symbolic_card import Card, small_inventory, symbolic_card
 
@@ -101,6 +101,9 @@ async def test_a_reply_is_its_texts_and_then_how_it_ended():
     assert last.reason == "length"
     assert (last.usage.prompt_tokens, last.usage.completion_tokens, last.usage.cached_tokens) == (300, 4, 0)
     assert (last.timings.prompt_n, last.timings.predicted_n) == (300, 4)
+    assert (last.timings.read.read_from, last.timings.read.chunk_tokens, last.timings.read.ring_slots) == (0, 256, 5)
+    assert last.timings.read.ring_entries > 0
+    assert read_line(last.timings).startswith("read 300 tokens from 0: chunk 256, ring 5, ")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,7 @@ async def test_a_cancel_ends_a_read_within_a_layer_and_frees_the_card():
                 updates.append(update)
                 ticket.cancel()
         assert {update.read_tokens for update in updates} == {0}  # still in the first chunk of twelve
-        assert len(updates) <= 2
+        assert one.card.device.statistics().num_launches < 12  # four layers of it are 15 launches
         assert one.steward.statistics().num_cancelled == 1
         assert isinstance((await everything(one.steward.submit(ask())))[-1], Finished)
 

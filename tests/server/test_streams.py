@@ -2,10 +2,12 @@
 
 import itertools
 import json
+from dataclasses import asdict
 
 import pytest
 import trio
 
+from strata.core.serving.request import NO_READ
 from tests.server.scripted_engine import Break, End, Explode, Hold, Read, Say, Vanish, say
 from tests.server.site import chat, serving
 from tests.server.wire import events_of
@@ -38,6 +40,7 @@ async def test_chat_stream_sends_role_then_text_then_finish_then_done():
             "predicted_n": 2,
             "predicted_ms": 4.0,
             "predicted_per_second": 500.0,
+            "read": asdict(NO_READ),
         }
         assert done == "[DONE]"
         chunks = (role, first, second, finish)

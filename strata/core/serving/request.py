@@ -45,6 +45,23 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadFacts:
+    """How a prompt was read: from which token, in which geometry, and on how many lent cache slots. All but `read_from`
+    are 0 when the session had everything."""
+
+    read_from: int = 0
+    chunk_tokens: int = 0
+    ring_slots: int = 0
+    ring_entries: int = 0  # blobs that went through the ring
+    lent_slots: int = 0
+    lent_bytes: int = 0
+    refilled_bytes: int = 0  # copied back into the lent slots
+
+
+NO_READ = ReadFacts()
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """Milliseconds of the engine's clock. `prompt_n` are the tokens read for this request (fresh tokens)."""
 
@@ -52,6 +69,7 @@ class Timings:
     prompt_ms: float
     predicted_n: int
     predicted_ms: float
+    read: ReadFacts = NO_READ
 
     @property
     def prompt_per_second(self) -> float:
