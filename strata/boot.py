@@ -20,20 +20,20 @@ from quart import Response
 
 from sim.bytes import BytesPayload
 from sim.device import SimDevice, describe_twin
-from strata.core.config.values import ServeConfig
 from strata.core.errors import ConfigError, DeviceError
-from strata.core.extent import HostExtent
+from strata.core.extent import Extent, HostExtent
 from strata.core.memory.planner import Plan
 from strata.core.serving.launches import Recipe, blob_content, weight_content
 from strata.core.units import format_bytes
 from strata.engine.runner import Runner
 from strata.engine.steward import Steward
 from strata.engine.thread import DeviceThread
+from strata.host_memory import available_bytes
 from strata.model.pack_reader import PackReader
 from strata.model.program_reads import dense_reads
 from strata.model.programs.build import build_programs
 from strata.model.text import ModelText, load_text
-from strata.planning import PlannedModel, plan_model
+from strata.planning import PlannedModel
 from strata.server.app import create_app, reply
 from strata.server.ports import ServedModel, ServerLimits
 from strata.server.serving import BoundAddress, serve
@@ -50,11 +50,10 @@ def say(line: str) -> None:
     print(f"strata: {line}", flush=True)
 
 
-def run_server(config: ServeConfig) -> int:
+def run_server(planned: PlannedModel) -> int:
     """Serve until told to stop; the exit code. Raises ConfigError for whatever the user can mend."""
     logging.basicConfig(format="strata: %(message)s", level=logging.WARNING)
     logging.getLogger("strata").setLevel(logging.INFO)
-    planned = plan_model(config)
     text = load_text(planned.file.metadata, context_tokens=planned.plan.options.context_tokens)
     device = open_twin(planned)
     try:
@@ -66,6 +65,9 @@ def run_server(config: ServeConfig) -> int:
         # The nursery wraps what its tasks raise; the user gets the reason, in one line.
         if (refused := group.subgroup(ConfigError)) is not None:
             raise _first(refused) from None
+        if (lost := group.subgroup(DeviceError)) is not None:
+            print(f"strata: the device is lost: {_first(lost)}", file=sys.stderr)
+            return EXIT_DEVICE_LOST
         raise
     finally:
         device.close()
@@ -73,8 +75,12 @@ def run_server(config: ServeConfig) -> int:
 
 
 def open_twin(planned: PlannedModel) -> SimDevice:
-    """A virtual card with the model's weights in its pack, not yet mapped. Reads the whole file once."""
+    """A virtual card with the model's weights in its pack, not yet mapped. Reads the whole file once. Raises
+    ConfigError when the host has too little memory for both."""
     plan, spec = planned.plan, planned.spec
+    _check_host_memory(plan)
+    # One core stays free, for the server's loop and for neighbours: torch's threads meet at a barrier after each small
+    # operation, so one that has to share its core holds up all of them (bench/results/twin-speed.md).
     torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
     description = describe_twin(
         arena_bytes=plan.arena_bytes,
@@ -94,6 +100,16 @@ def open_twin(planned: PlannedModel) -> SimDevice:
     fill_pack(device, planned)
     device.seal()
     return device
+
+
+def _check_host_memory(plan: Plan) -> None:
+    needed_bytes, left_bytes = plan.arena_bytes + plan.pack.size_bytes + plan.staging.size_bytes, available_bytes()
+    if left_bytes is not None and needed_bytes > left_bytes:
+        raise ConfigError(
+            f"vram refused: a virtual card of {plan.arena_bytes:,} B and the weights of {plan.pack.size_bytes:,} B are "
+            f"host memory, {needed_bytes:,} B in all; {left_bytes:,} B are available; lower --vram or take a smaller "
+            "model"
+        )
 
 
 def fill_pack(device: SimDevice, planned: PlannedModel) -> None:
@@ -123,7 +139,6 @@ def make_steward(planned: PlannedModel, text: ModelText, device: SimDevice, thre
     runner = Runner(device, Recipe(plan, dense_reads(planned.spec)), sorted(end_ids), pause=partial(time.sleep, 5e-5))
     return Steward(
         runner,
-        device,
         terminators=end_ids,
         make_terminator=text.new_stream,
         run_step=thread.run,
@@ -156,32 +171,33 @@ async def _run(planned: PlannedModel, text: ModelText, device: SimDevice) -> Non
     )
     steward = make_steward(planned, text, device, thread)
     app = create_app(steward, text, model, limits)
-    app.add_url_rule("/debug/card", "card", partial(_show_card, planned, device, steward, thread), methods=["GET"])
+    app.add_url_rule("/debug/card", "card", partial(_show_card, planned, steward), methods=["GET"])
     _say_plan(planned)
-    lost: list[DeviceError] = []
-    async with trio.open_nursery() as nursery:
-        await nursery.start(_run_engine, steward, shutdown, lost)
-        nursery.start_soon(_watch_signals, steward, shutdown, nursery.cancel_scope)
-        await serve(app, limits, shutdown=shutdown, on_bound=partial(_say_address, model))
-        nursery.cancel_scope.cancel()
-    thread.close()
-    if lost:
-        raise lost[0]
-
-
-async def _run_engine(
-    steward: Steward,
-    shutdown: trio.Event,
-    lost: list[DeviceError],
-    *,
-    task_status: trio.TaskStatus[None],
-) -> None:
-    """A device that is lost ends the server in order: whoever waits has its error already, and nobody new comes in."""
+    served = trio.Event()
     try:
-        await steward.run(task_status=task_status)
-    except DeviceError as error:
-        lost.append(error)
+        await thread.run(steward.start)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_run_engine, steward, shutdown, served, nursery.cancel_scope)
+            nursery.start_soon(_watch_signals, steward, shutdown, nursery.cancel_scope)
+            await serve(app, limits, shutdown=shutdown, on_bound=partial(_say_address, model))
+            served.set()
+    finally:
+        thread.close()
+
+
+async def _run_engine(steward: Steward, shutdown: trio.Event, served: trio.Event, everything: trio.CancelScope) -> None:
+    """Serve requests until the server is over. A device that is lost ends the server in order: whoever waits has its
+    error already, nobody new comes in, and the device's error goes up once the last reply is out."""
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(steward.run)
+            await served.wait()
+            nursery.cancel_scope.cancel()
+    except* DeviceError:
         shutdown.set()
+        await served.wait()
+        raise
+    everything.cancel()
 
 
 async def _watch_signals(steward: Steward, shutdown: trio.Event, everything: trio.CancelScope) -> None:
@@ -197,14 +213,16 @@ async def _watch_signals(steward: Steward, shutdown: trio.Event, everything: tri
             steward.drain()
 
 
-async def _show_card(planned: PlannedModel, device: SimDevice, steward: Steward, thread: DeviceThread) -> Response:
-    """Who owns which bytes now, and the counters. The map is read in the device's thread, between two steps."""
-    rows = await thread.run(device.card_map)
+async def _show_card(planned: PlannedModel, steward: Steward) -> Response:
+    """Who owns which bytes, by the books, and the counters."""
+    plan = planned.plan
+    held = [(row.owner, row.extent) for row in steward.holdings()]
+    held.append(("", Extent(plan.used_bytes, plan.arena_bytes - plan.used_bytes)))
     return reply(
         {
-            "rows": [asdict(row) for row in rows],
-            "chunk_tokens": planned.plan.prompt.chunk_tokens,
-            "ring_slots": len(planned.plan.prompt.ring),
+            "rows": [{"owner": owner, **asdict(extent)} for owner, extent in held],
+            "chunk_tokens": plan.prompt.chunk_tokens,
+            "ring_slots": len(plan.prompt.ring),
             "statistics": asdict(steward.statistics()),
         }
     )

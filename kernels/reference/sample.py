@@ -70,7 +70,8 @@ def sample(
         return NO_TOKEN
     if sampling.is_greedy:
         return _first_largest(scores)
-    scores.div_(sampling.temperature)
+    # Measured from the largest, in float64: however small the temperature, the largest stays 0 and none becomes NaN.
+    scores.copy_(scores.double().sub_(scores.amax()).div_(sampling.temperature))
     _filter(scores, sampling)
     return _first_largest(scores.double().add_(noise(sampling.seed, position, scores.numel())))
 

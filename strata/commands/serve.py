@@ -1,12 +1,27 @@
 """`strata serve`: plans first, so that a refusal costs nothing, and only then loads what computes."""
 
+import os
+import signal
+import sys
+from functools import partial
+from types import FrameType
+
 from strata.core.config.values import ServeConfig
 from strata.planning import plan_model
 
 
 def run(config: ServeConfig) -> int:
     """The exit code. Raises ConfigError with every reason not to start, without torch."""
-    plan_model(config)
+    planned = plan_model(config)
+    for number, exit_code in ((signal.SIGINT, 130), (signal.SIGTERM, 0)):
+        signal.signal(number, partial(_leave, exit_code))
     from strata.boot import run_server
 
-    return run_server(config)
+    return run_server(planned)
+
+
+def _leave(exit_code: int, number: int, frame: FrameType | None) -> None:
+    """Asked to stop before anything serves: at once. An exception instead could be swallowed by whatever is being
+    imported, and there is nothing yet that would have to be put in order."""
+    print("strata: stopped while starting", file=sys.stderr, flush=True)
+    os._exit(exit_code)

@@ -41,5 +41,5 @@ class DeviceError(Exception):
         self.command = command
 
 
-class LoanLost(DeviceError):
-    """A lent region did not come back; it stays not resident and nothing may read it until a restore succeeds."""
+class DeviceLost(DeviceError):
+    """The device can do nothing more in this process: there is no use in trying again."""

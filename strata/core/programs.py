@@ -39,6 +39,9 @@ RESULT_BYTES = 256
 """int64[32]. [0..7] sampled token id of each row (rows <= 8); [8] expert reads served from VRAM since start,
 [9] expert reads served from the pack since start; the rest is zero."""
 
+HIT_WORD, MISSED_WORD = 8, 9
+"""Words of the result extent that count expert reads, from the card and over the link."""
+
 MAX_WINDOW_ROWS = 8
 
 
@@ -64,7 +67,7 @@ class PassBuffers:
 class WindowBuffers:
     """What a decode window has beside its pass: logits and the sampler's inputs and outputs. V vocabulary size."""
 
-    logits: Extent  # f32 [MAX_WINDOW_ROWS, V]
+    logits: Extent  # f32 [max_rows of the pass, V]
     params: Extent  # see strata.core.serving.request.pack_sampling: int64 and float64 words, 256 B
     bias: Extent  # f32 [V], added to the logits
     counts: Extent  # int32 [V], times each token was generated in this request

@@ -22,6 +22,7 @@ class Reply:
     run_step: StepRunner
     clock: Callable[[], float]
     num_sampled: int = 0
+    num_read: int = 0  # prompt tokens that went through all layers for this request
     cached_tokens: int = 0  # prompt tokens that need not be read, from the session
     began_s: float = field(init=False)
     first_window_s: float | None = None
@@ -54,6 +55,7 @@ class Reply:
 
     def _note_read(self, read_tokens: int) -> None:
         prompt_tokens = len(self.request.prompt_ids)
+        self.num_read = read_tokens - self.cached_tokens
         if read_tokens == prompt_tokens - 1 and self.first_window_s is None:
             self.first_window_s = self.progress_s
         self.ticket.progress(Progress(read_tokens - self.cached_tokens, prompt_tokens - self.cached_tokens))
@@ -61,6 +63,8 @@ class Reply:
     def _take(self, token_id: int) -> str | None:
         """Emit what the token adds, and say why the reply ends with it, if it does. The first reason wins: a token that
         ends a reply is never text; a stop string beats the length limit."""
+        if not self.num_sampled:
+            self.num_read = len(self.request.prompt_ids) - self.cached_tokens
         self.num_sampled += 1
         if token_id in self.terminators:
             self.ticket.text(self.terminator.flush())

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 from strata.core import programs
 from strata.core.commands import Access, Command, Copy, Launch, Stream, Transfer, size_of
-from strata.core.errors import DeviceError
+from strata.core.errors import DeviceError, DeviceLost
 from strata.core.events import Failed, Reached
+from strata.core.lending.ledger import Ledger
 from strata.core.lending.loan import CACHE, PROMPT
-from strata.core.programs import RESULT_BYTES
+from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.launches import Recipe, is_blob, window_launches
 from strata.core.serving.machine import (
@@ -29,7 +30,7 @@ from strata.core.serving.machine import (
 from strata.core.serving.request import NO_READ, GenerationRequest, ReadFacts
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
 from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed, ServingEvent
-from strata.device import Device
+from strata.device import Device, DeviceStatistics
 
 MAX_RECOVERIES = 3
 
@@ -69,6 +70,15 @@ class RunnerCounts:
     refilled_bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class RunnerSnapshot:
+    """One moment: the runner's counts, the device's, and who owns which bytes by the books."""
+
+    counts: RunnerCounts
+    device: DeviceStatistics
+    ledger: Ledger
+
+
 class Runner:
     """`pause` is called while a device has nothing to report yet; the twin always has."""
 
@@ -82,7 +92,8 @@ class Runner:
         self._num_transfers = 0
         self._counts = self._began = RunnerCounts()
         self._read = NO_READ
-        self._window_hits = self._window_misses = 0
+        self._window_words = (0, 0)  # the card's own counters of expert reads, as seen last
+        self._snapshot = RunnerSnapshot(self._counts, device.statistics(), self._state.at.ledger)
 
     def start(self) -> None:
         """Make the card ready: map, load, publish, capture. Raises DeviceError."""
@@ -92,6 +103,7 @@ class Runner:
         self._gather()
         launches = window_launches(self._recipe, rows=1, table_version=FIRST_TABLE_VERSION)
         self._device.capture(WINDOW_GRAPH, launches)
+        self._publish()
 
     def begin(self, request: GenerationRequest) -> int:
         """Submit the first part of a request, and say how many of its tokens the session has already. Only when
@@ -138,6 +150,8 @@ class Runner:
         for attempt in range(1, MAX_RECOVERIES + 1):
             try:
                 self._recover_once()
+            except DeviceLost:
+                raise
             except DeviceError:
                 if attempt == MAX_RECOVERIES:
                     raise
@@ -147,6 +161,7 @@ class Runner:
     def _recover_once(self) -> None:
         self._awaits = ()
         self._device.completions()
+        self._window_words = (0, 0)  # what broke is zeroed, the card's counters among it
         if not self._is_idle():
             self._step(Broke(self._num_transfers))
         while not self._is_idle():
@@ -156,16 +171,17 @@ class Runner:
     def _is_idle(self) -> bool:
         return isinstance(self._state, Idle)
 
-    def counts(self) -> RunnerCounts:
-        return replace(
-            self._counts,
-            expert_reads_hit=self._counts.expert_reads_hit + self._window_hits,
-            expert_reads_missed=self._counts.expert_reads_missed + self._window_misses,
-        )
+    def snapshot(self) -> RunnerSnapshot:
+        """As it was at the end of the last step. May be asked for from any thread."""
+        return self._snapshot
 
     def _step(self, event: ServingEvent) -> None:
         self._state, orders = self._machine.step(self._state, event)
         self._order(orders)
+        self._publish()
+
+    def _publish(self) -> None:
+        self._snapshot = RunnerSnapshot(self._counts, self._device.statistics(), self._state.at.ledger)
 
     def _order(self, orders: Orders) -> None:
         self._num_transfers = 0
@@ -187,7 +203,8 @@ class Runner:
             events = self._device.completions()
             for event in events:
                 if isinstance(event, Failed):
-                    raise DeviceError(event.message, event.command)
+                    kind = DeviceLost if event.is_fatal else DeviceError
+                    raise kind(event.message, event.command)
                 assert isinstance(event, Reached)
                 missing.discard(event.tag)
             if missing and not events:
@@ -200,7 +217,13 @@ class Runner:
 
     def _sampled_token(self) -> int:
         words = struct.unpack(f"<{RESULT_BYTES // 8}q", self._device.host(self._recipe.plan.staging.result))
-        self._window_hits, self._window_misses = words[8], words[9]
+        hits, misses = words[HIT_WORD], words[MISSED_WORD]
+        self._counts = replace(
+            self._counts,
+            expert_reads_hit=self._counts.expert_reads_hit + hits - self._window_words[0],
+            expert_reads_missed=self._counts.expert_reads_missed + misses - self._window_words[1],
+        )
+        self._window_words = (hits, misses)
         return int(words[0])
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import trio
 
-from strata.core.errors import DeviceError, RequestError
+from strata.core.errors import DeviceError, DeviceLost, RequestError
+from strata.core.lending.ledger import Holding
 from strata.core.serving.request import Broken, Finished, GenerationRequest, Timings
 from strata.core.units import format_bytes
-from strata.device import Device
 from strata.engine.ports import EngineStatistics, TerminatorFactory
 from strata.engine.reply import Reply
 from strata.engine.runner import Runner
@@ -21,6 +21,8 @@ from strata.engine.thread import StepRunner
 from strata.engine.ticket import RequestTicket
 
 log = logging.getLogger(__name__)
+
+BROKEN = Broken("the engine failed while it worked on this request; the server's log says how")
 
 
 def read_line(timings: Timings) -> str:
@@ -41,7 +43,6 @@ class Steward:
     def __init__(
         self,
         runner: Runner,
-        device: Device,
         *,
         terminators: frozenset[int],
         make_terminator: TerminatorFactory,
@@ -51,7 +52,7 @@ class Steward:
         chunk_tokens: int,
         ring_slots: int,
     ) -> None:
-        self._runner, self._device, self._run_step, self._clock = runner, device, run_step, clock
+        self._runner, self._run_step, self._clock = runner, run_step, clock
         self._terminators, self._make_terminator = terminators, make_terminator
         self._max_queued, self._chunk_tokens, self._ring_slots = max_queued, chunk_tokens, ring_slots
         self._line: deque[RequestTicket] = deque()
@@ -60,15 +61,15 @@ class Steward:
         self._is_draining = False
         self._num_finished = self._num_cancelled = self._num_broken = 0
         self._prompt_tokens = self._predicted_tokens = 0
-        self._base = device.statistics()
+        self._base = runner.snapshot().device
 
     def submit(self, request: GenerationRequest) -> RequestTicket:
         if self._is_draining:
             raise RequestError("the server is shutting down", status=503, code="shutting_down")
         self._drop_cancelled()
-        if len(self._line) >= self._max_queued:
+        if len(self._line) >= self._max_queued + (self._running is None):  # the first in line is about to run
             raise RequestError(
-                f"queue refused: {len(self._line)} requests wait, the limit is {self._max_queued}; try again later",
+                f"queue refused: the limit is {self._max_queued} waiting requests; try again later",
                 status=503,
                 code="queue_full",
             )
@@ -82,19 +83,27 @@ class Steward:
         self._is_draining = True
         self._news.set()
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Start the device, then serve until cancelled or drained. Raises DeviceError when the device is lost."""
-        await self._run_step(self._runner.start)
-        self._base = self._device.statistics()
-        task_status.started()
+    def start(self) -> None:
+        """Make the device ready, in its thread. Raises DeviceError."""
+        self._runner.start()
+        self._base = self._runner.snapshot().device
+
+    async def run(self) -> None:
+        """Serve until cancelled or drained; after `start`. Raises DeviceError when the device is lost."""
         try:
             while (ticket := await self._next_ticket()) is not None:
                 await self._serve(ticket)
         finally:
-            self._abandon(Broken("the engine has stopped", code="shutting_down", is_fatal=True))
+            self._is_draining = True
+            self._abandon(Broken("the engine has stopped", code="shutting_down"))
+
+    def holdings(self) -> tuple[Holding, ...]:
+        """Who owns which bytes of the card, by the books, as they stood after the last step."""
+        return self._runner.snapshot().ledger.holdings
 
     def statistics(self) -> EngineStatistics:
-        device, counts = self._device.statistics(), self._runner.counts()
+        snapshot = self._runner.snapshot()
+        device, counts, base = snapshot.device, snapshot.counts, self._base
         return EngineStatistics(
             num_queued=sum(not ticket.is_cancelled for ticket in self._line),
             num_running=int(self._running is not None),
@@ -107,15 +116,15 @@ class Steward:
             expert_reads_hit=counts.expert_reads_hit,
             expert_reads_missed=counts.expert_reads_missed,
             link_bytes=device.copied_to_device_bytes
-            - self._base.copied_to_device_bytes
+            - base.copied_to_device_bytes
             + device.pack_read_bytes
-            - self._base.pack_read_bytes,
+            - base.pack_read_bytes,
             ring_entries=counts.ring_entries,
             num_loans=counts.num_loans,
             lent_bytes=counts.lent_bytes,
             refilled_bytes=counts.refilled_bytes,
-            num_launches=device.num_launches - self._base.num_launches,
-            num_maps_while_serving=device.num_maps - self._base.num_maps,
+            num_launches=device.num_launches - base.num_launches,
+            num_maps_while_serving=device.num_maps - base.num_maps,
             chunk_tokens=self._chunk_tokens,
             ring_slots=self._ring_slots,
         )
@@ -147,11 +156,19 @@ class Steward:
             self._clock,
         )
         self._running = reply
-        last: Finished | Broken | None = Broken("the engine has stopped", code="shutting_down", is_fatal=True)
+        last: Finished | Broken | None = Broken("the engine has stopped", code="shutting_down")
         try:
             last = await reply.run()
+        except DeviceLost:
+            raise
         except DeviceError as error:
-            last = Broken(f"the device failed: {error}")
+            log.error("request %s broken, the device failed: %s", ticket.request.request_id, error)
+            last = BROKEN
+            await self._run_step(self._runner.recover)
+        except Exception:
+            # A fault of ours in one request's work: told in full in the log, and no reason to drop everybody else.
+            log.exception("request %s broken by a fault of the server", ticket.request.request_id)
+            last = BROKEN
             await self._run_step(self._runner.recover)
         finally:
             self._running = None
@@ -159,7 +176,7 @@ class Steward:
             ticket.close(last)
 
     def _count(self, reply: Reply, last: Finished | Broken | None) -> None:
-        self._prompt_tokens += len(reply.request.prompt_ids) if reply.num_sampled else 0
+        self._prompt_tokens += reply.num_read
         self._predicted_tokens += reply.num_sampled
         self._num_finished += isinstance(last, Finished)
         if isinstance(last, Finished):

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from strata.engine.ports import Engine
 
 ROUTES = frozenset(
-    ("/v1/chat/completions", "/v1/completions", "/v1/models", "/health", "/ready", "/metrics"),
+    ("/v1/chat/completions", "/v1/completions", "/v1/models", "/health", "/ready", "/metrics", "/debug/card"),
 )
 MODEL_ROUTE = "/v1/models/{id}"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -61,14 +61,21 @@ def test_every_card_either_gets_a_plan_or_the_exact_bytes_that_are_missing():
     num_experts=st.integers(2, 40),
     context_tokens=st.integers(2, 4096),
     window_rows=st.integers(1, 8),
+    min_cache_slots=st.none() | st.integers(2, 20),
 )
-def test_regions_and_buffers_of_a_plan_are_disjoint(arena_bytes, blob_bytes, num_experts, context_tokens, window_rows):
+def test_regions_and_buffers_of_a_plan_are_disjoint(
+    arena_bytes, blob_bytes, num_experts, context_tokens, window_rows, min_cache_slots
+):
     model = inventory(blob_bytes=blob_bytes, num_experts=num_experts)
-    plan = plan_card(model, arena_bytes, PlanOptions(context_tokens, window_rows=window_rows))
+    options = PlanOptions(context_tokens, window_rows=window_rows, min_cache_slots=min_cache_slots)
+    plan = plan_card(model, arena_bytes, options)
     if isinstance(plan, Refusal):
         assert plan.shortfall_bytes > 0
         return
     check_plan(plan)
+    if plan.lendable is not None:
+        _check_reads(plan)
+        return
     passes = (plan.prompt.buffers, plan.verifier.buffers)
     extents = [getattr(buffers, name) for buffers in passes for name in buffers.__dataclass_fields__]
     extents = [extent for extent in extents if not isinstance(extent, int)]
@@ -80,10 +87,36 @@ def test_regions_and_buffers_of_a_plan_are_disjoint(arena_bytes, blob_bytes, num
     assert all(extent.offset_bytes % 256 == 0 for extent in extents)
 
 
-@given(st.integers(0, 800 * KIB), st.integers(0, 800 * KIB))
-def test_more_bytes_never_give_a_smaller_plan(first, second):
+def _check_reads(plan: Plan) -> None:
+    """A read of any length works in the lent tail of the cache and nowhere else, and leaves the floor of slots."""
+    for path_tokens in (1, 255, 256, 257, 1023, 1024, 4095):
+        read = plan.read(path_tokens)
+        assert read.lent
+        assert read.lent == plan.slots[len(plan.slots) - len(read.lent) :]
+        assert len(plan.slots) - len(read.lent) >= (plan.options.min_cache_slots or 128)
+        buffers = [getattr(read.layout.buffers, name) for name in read.layout.buffers.__dataclass_fields__]
+        extents = [extent for extent in buffers if not isinstance(extent, int)]
+        extents = sorted(e for e in (*extents, read.layout.addresses, *read.layout.ring) if e.size_bytes)
+        assert all(a.end_bytes <= b.offset_bytes for a, b in itertools.pairwise(extents))
+        assert all(read.extent.contains(extent) for extent in extents)
+        assert all(read.extent.contains(slot.extent) for slot in read.lent)
+        assert not any(read.extent.overlaps(slot.extent) for slot in plan.slots[: len(plan.slots) - len(read.lent)])
+
+
+def test_lending_plans_are_among_those_that_are_checked():
+    plan = planned(MIB // 2, inventory(blob_bytes=(5000,) * 4, num_experts=40), min_cache_slots=4)
+    assert plan.lendable is not None
+    assert plan.read(2).lent
+    _check_reads(plan)
+
+
+@given(st.integers(0, 1500 * KIB), st.integers(0, 1500 * KIB), st.none() | st.integers(2, 20))
+def test_more_bytes_never_give_a_smaller_plan(first, second, min_cache_slots):
+    """Everything resident counts as more than any chunk: there is nothing left to stream then."""
+    model = inventory(blob_bytes=(5000, 0, 4000, 5000), num_experts=40)
+
     def size(arena_bytes: int) -> tuple[bool, bool, int, int]:
-        plan = plan_card(inventory(), arena_bytes, PlanOptions(2000))
+        plan = plan_card(model, arena_bytes, PlanOptions(2000, min_cache_slots=min_cache_slots))
         if isinstance(plan, Refusal):
             return (False, False, 0, 0)
         return (True, plan.num_missing_pairs == 0, plan.prompt.chunk_tokens, len(plan.slots))
@@ -115,7 +148,8 @@ def test_everything_resident_needs_no_ring():
 def test_a_ring_is_never_longer_than_what_is_missing():
     model = inventory(blob_bytes=(4000,) * 6, num_experts=40)
     plan = planned(3 * MIB, model, chunk_tokens=1024, num_cache_slots=200)
-    assert len(plan.prompt.ring) == plan.num_missing_pairs == 40
+    assert plan.num_missing_pairs == 40
+    assert len(plan.prompt.ring) == 40 + len(plan.read(1024).lent)  # what is lent is missing too
 
 
 def test_a_dense_model_has_neither_ring_nor_cache():

@@ -6,6 +6,7 @@ from functools import partial
 from strata import boot
 from strata.core.config.values import ServeConfig
 from strata.core.errors import DeviceError
+from strata.planning import plan_model
 
 
 def main() -> int:
@@ -16,7 +17,7 @@ def main() -> int:
             raise DeviceError("the card fell off the bus", command)
 
     boot.SimDevice = partial(boot.SimDevice, faults=faults)  # type: ignore[misc, assignment]
-    return boot.run_server(ServeConfig(sys.argv[2], vram_bytes=16 << 20, port=0))
+    return boot.run_server(plan_model(ServeConfig(sys.argv[2], vram_bytes=16 << 20, port=0)))
 
 
 if __name__ == "__main__":

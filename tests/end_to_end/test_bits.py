@@ -41,7 +41,7 @@ def test_logits_have_the_same_bits_whatever_the_chunk_ring_and_cache(tmp_path: P
         with real_card(path, options) as card:
             ids = card.serve(IDS)
             seen.append((ids, list(card.logits)))
-            statistics, counts = card.device.statistics(), card.runner.counts()
+            statistics, counts = card.device.statistics(), card.runner.snapshot().counts
             if "mix" in family and options.num_cache_slots is not None and options.num_cache_slots < 16:
                 assert counts.ring_entries > 0
                 assert statistics.pack_read_bytes > 0
@@ -86,7 +86,7 @@ def test_streaming_chunks_have_the_bits_of_routed_ones(tmp_path: Path):
     for chunk, ring in ((256, 8), (1024, 3), (1024, 12)):
         with real_card(path, PlanOptions(2048, chunk_tokens=chunk, ring_slots=ring, num_cache_slots=4)) as card:
             seen.append((card.serve(ids), list(card.logits)))
-            assert card.runner.counts().ring_entries > 0
+            assert card.runner.snapshot().counts.ring_entries > 0
     assert seen[1] == seen[0]
     assert seen[2] == seen[0]
 
@@ -101,8 +101,8 @@ def test_a_prompt_read_as_a_chunk_has_the_bits_of_its_tokens_as_windows(tmp_path
         by_windows = list(card.logits)
         whole = IDS[:1] + tuple(reply)
         for num_tokens in (2, 3, 9, 17, 40):
-            card.serve(whole[:num_tokens], max_tokens=1)
-            assert card.logits == [by_windows[num_tokens - 1]]
+            assert _read_anew(card, whole[:num_tokens], max_tokens=1) == [by_windows[num_tokens - 1]]
+            assert card.runner.read_facts().chunk_tokens > 0
 
 
 @pytest.mark.slow
@@ -136,9 +136,10 @@ def test_no_memo_hides_a_wrong_byte_in_the_arena(tmp_path: Path):
             assert _read_anew(card) == cold
 
 
-def _read_anew(card: RealCard) -> list[bytes]:
-    card.serve((IDS[0] + 1,), max_tokens=1)  # another first token: nothing of the session can be reused
-    card.serve(IDS)
+def _read_anew(card: RealCard, ids: tuple[int, ...] = IDS, *, max_tokens: int = 3) -> list[bytes]:
+    """The logits of a read from token 0: another first token in between leaves nothing of the session to reuse."""
+    card.serve((ids[0] + 1,), max_tokens=1)
+    card.serve(ids, max_tokens=max_tokens)
     assert card.cached_tokens == 0
     return list(card.logits)
 
@@ -157,6 +158,7 @@ def test_the_engines_logits_are_those_of_llama_cpp(tmp_path: Path, arch: str):
         expected = oracle.logits(list(ids))
     with real_card(path, options) as card:
         for num_tokens in range(1, len(ids) + 1):
-            card.serve(ids[:num_tokens], max_tokens=1)
-            logits = np.frombuffer(card.logits[0], np.float32)
+            logits = np.frombuffer(_read_anew(card, ids[:num_tokens], max_tokens=1)[0], np.float32)
             assert np.abs(logits - expected[num_tokens - 1]).max() < 1e-4
+        assert card.runner.read_facts().chunk_tokens == 16
+        assert arch == "llama" or card.runner.snapshot().counts.ring_entries > 0

@@ -118,5 +118,6 @@ def symbolic_card(
     return Card(plan, device, payload, runner, random.Random(seed), commands)
 
 
-def prompt(num_tokens: int, *, max_tokens: int = 2) -> GenerationRequest:
-    return GenerationRequest("r", tuple(i % 31 for i in range(num_tokens)), max_tokens)
+def prompt(num_tokens: int, *, max_tokens: int = 2, first: int = 0) -> GenerationRequest:
+    """Prompts with different `first` share no prefix, so neither can take over anything from the other."""
+    return GenerationRequest("r", tuple((first + i) % 31 for i in range(num_tokens)), max_tokens)

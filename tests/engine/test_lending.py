@@ -47,7 +47,8 @@ def test_reads_on_lent_slots_pass_every_check(num_tokens, cancel, min_cache_slot
     served.serve(prompt(num_tokens), cancel_after_steps=cancel)
     assert lent_bytes(served) > 0 or cancel == 0
     assert_all_home(served, before)
-    assert served.serve(prompt(300, max_tokens=3)) == 3
+    assert served.serve(prompt(300, max_tokens=3, first=1)) == 3
+    assert served.runner.read_facts().lent_slots > 0
     assert_all_home(served, before)
 
 
@@ -99,7 +100,8 @@ def test_everything_comes_home_whichever_command_fails(kind: str, cancel: int | 
         _serve_through(served, cancel)
         hit.add(type(reference.commands[fail_at]).__name__)
         assert_all_home(served, before)
-        assert served.serve(prompt(600)) == 2
+        assert served.serve(prompt(600, first=1)) == 2
+        assert served.runner.read_facts().lent_slots > 0
         assert_all_home(served, before)
     assert hit == {"Copy", "Record", "Wait", "Notify", "Transfer", "Launch"} | (
         set() if cancel else {"Fill", "GraphLaunch"}
@@ -144,6 +146,30 @@ def test_a_failure_while_a_failure_is_mended_is_mended_too():
             _serve_through(served, None)
             assert_all_home(served, before)
             assert served.serve(prompt(600)) == 2
+
+
+@pytest.mark.parametrize("num_steps", [1, 2, 3, 4])
+def test_a_cancelled_read_waits_for_copies_that_ran_ahead(num_steps: int):
+    """What is awaited before the bytes go back, whatever was under way: both prompt streams (invariant 17)."""
+    served = card(PlanOptions(4096, min_cache_slots=4, chunk_tokens=1024, ring_slots=12))
+    served.runner.begin(prompt(2000))
+    for _ in range(num_steps):
+        served.play()
+        served.runner.advance(is_cancelled=False)
+    del served.commands[:]
+    served.play()
+    served.runner.advance(is_cancelled=True)
+    assert {c.stream for c in served.commands if isinstance(c, Notify)} == {Stream.PROMPT, Stream.COPY}
+    assert len(served.runner._awaits) == 2
+    assert not any(isinstance(c, Transfer) for c in served.commands)
+
+
+def test_a_loan_that_is_withdrawn_before_anything_was_lent_copies_nothing():
+    served = card()
+    served.serve(prompt(600), cancel_after_steps=0)
+    counts = served.runner.snapshot().counts
+    assert (counts.num_loans, counts.lent_bytes, counts.refilled_bytes) == (0, 0, 0)
+    assert served.serve(prompt(600)) == 2
 
 
 def test_the_twin_sees_a_window_that_does_not_wait_for_the_refill():

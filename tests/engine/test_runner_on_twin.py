@@ -31,7 +31,8 @@ def test_routed_reads_pass_every_check_of_the_twin(num_tokens, ring_slots, num_c
     options = PlanOptions(4096, chunk_tokens=chunk_tokens, ring_slots=ring_slots, num_cache_slots=num_cache_slots)
     served = card(options, seed=seed)
     served.serve(prompt(num_tokens), cancel_after_steps=cancel)
-    assert served.serve(prompt(300, max_tokens=3)) == 3
+    assert served.serve(prompt(300, max_tokens=3, first=1)) == 3
+    assert served.runner.read_facts().read_from == 0
 
 
 @given(ring_slots=st.integers(1, 40), extra=st.integers(0, 600), cancel=st.none() | st.integers(0, 12))
@@ -39,7 +40,8 @@ def test_streaming_reads_pass_every_check_of_the_twin(ring_slots, extra, cancel)
     options = PlanOptions(4096, chunk_tokens=1024, ring_slots=ring_slots, num_cache_slots=7)
     served = card(options)
     served.serve(prompt(STREAM_ALL_TOKENS + 1 + extra), cancel_after_steps=cancel)
-    assert served.serve(prompt(STREAM_ALL_TOKENS + 1)) == 2
+    assert served.serve(prompt(STREAM_ALL_TOKENS + 1, first=1)) == 2
+    assert served.runner.read_facts().read_from == 0
 
 
 def test_streaming_reads_every_missing_blob_once_a_chunk_in_layer_order():
@@ -56,7 +58,7 @@ def test_streaming_reads_every_missing_blob_once_a_chunk_in_layer_order():
     resident = {(slot.layer, slot.expert) for slot in served.plan.slots}
     missing = [f"blob {layer} {e}" for layer in (0, 2, 3) for e in range(12) if (layer, e) not in resident]
     assert copied == missing * 2
-    assert served.runner.counts().ring_entries == len(copied)
+    assert served.runner.snapshot().counts.ring_entries == len(copied)
 
 
 def test_streaming_copies_run_ahead_of_their_layer():

@@ -55,9 +55,11 @@ OURS: dict[str, tuple[str, ...]] = {
     "strata/core": ("strata.core",),
     "strata/device.py": ("strata.core",),
     "strata/model": ("strata.model", "strata.device", "strata.core", "kernels"),
+    "strata/cuda": ("strata.cuda", "strata.device", "strata.core"),
     "strata/engine": ("strata.engine", "strata.device", "strata.core"),
     "strata/server": ("strata.server", "strata.engine", "strata.core"),
     "strata/planning.py": ("strata.model", "strata.core"),
+    "strata/host_memory.py": (),
     "strata/boot.py": ("strata", "sim"),
     "strata/commands": ("strata",),
     "strata/cli.py": ("strata.commands", "strata.core.errors"),
@@ -71,11 +73,13 @@ OURS: dict[str, tuple[str, ...]] = {
 OTHERS: dict[str, frozenset[str]] = {
     "strata/core": frozenset(),
     "strata/device.py": frozenset(),
+    "strata/cuda": frozenset({"torch", "cuda"}),
     "strata/engine": frozenset({"trio"}),
     "strata/server": frozenset(
         {"trio", "quart", "quart_trio", "hypercorn", "prometheus_client", "werkzeug", "h11", "wsproto"}
     ),
     "strata/planning.py": frozenset(),
+    "strata/host_memory.py": frozenset(),
     "strata/cli.py": frozenset(),
     "strata/__main__.py": frozenset(),
     "kernels": frozenset({"torch", "numpy", "gguf", "triton"}),
@@ -118,6 +122,22 @@ def test_only_boot_imports_sim_in_strata() -> None:
     assert importers <= {"strata/boot.py"}
 
 
+def test_only_boot_and_the_body_itself_import_cuda_in_strata() -> None:
+    importers = {
+        relative(path)
+        for path in python_files("strata")
+        for each in imports_of(path)
+        if is_inside(each.module, "strata.cuda") and not relative(path).startswith("strata/cuda/")
+    }
+    assert importers <= {"strata/boot.py"}
+
+
+@pytest.mark.parametrize("path", ["open", "device", "arena", "pinned", "driver", "card"])
+def test_the_body_without_a_card_needs_no_torch(path: str) -> None:
+    found = {each.module for each in imports_of(ROOT / "strata" / "cuda" / f"{path}.py")}
+    assert "torch" not in found and ("cuda.bindings" in found) == (path == "driver")
+
+
 @pytest.mark.parametrize(
     ("path", "source"),
     [
@@ -127,6 +147,9 @@ def test_only_boot_imports_sim_in_strata() -> None:
         ("strata/core/a.py", "from strata.device import Device"),
         ("strata/engine/a.py", "from strata.model.spec import ModelSpec"),
         ("strata/engine/a.py", "import torch"),
+        ("strata/cuda/a.py", "from strata.model import spec"),
+        ("strata/cuda/a.py", "import sim.pages"),
+        ("strata/cuda/a.py", "import trio"),
         ("strata/server/a.py", "from strata.model import spec"),
         ("strata/model/a.py", "from strata.engine.ports import Engine"),
         ("strata/model/a.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import strata.server.ports"),

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from strata.core.config.context import MIN_CONTEXT_TOKENS, choose_context
-from strata.core.config.values import ModelFacts, ServeConfig
+from strata.core.config.not_yet import advise
+from strata.core.config.values import MAX_WINDOW_ROWS, ModelFacts, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.memory.shapes import CHUNK_GRID_TOKENS
 from strata.core.units import GIB, KIB, MIB, align_up
 
-MAX_WINDOW_ROWS = 8
 SEGMENT_GRANULARITY_BYTES = 2 * MIB
 """Of a driver's virtual memory management (`lending.md` 3.2 is measured with it)."""
 TWIN_PAGE_BYTES = 4 * KIB
@@ -25,16 +25,22 @@ def check_values(config: ServeConfig) -> Iterator[Refusal]:
             f"prefill refused: prefill={config.prefill} tokens; give --prefill a multiple of {CHUNK_GRID_TOKENS} tokens"
         )
     if config.short_read_tokens is not None and config.short_read_tokens < 0:
-        yield Refusal(f"short-read refused: short-read={config.short_read_tokens} tokens; give --short-read 0 or more")
+        remedy = _advise_range("--short-read", "0 or more")
+        yield Refusal(f"short-read refused: short-read={config.short_read_tokens} tokens; {remedy}")
     if config.spec_rows is not None and not 1 <= config.spec_rows <= MAX_WINDOW_ROWS:
-        yield Refusal(f"spec refused: spec={config.spec_rows} rows; give --spec 1 to {MAX_WINDOW_ROWS}")
+        remedy = _advise_range("--spec", f"1 to {MAX_WINDOW_ROWS}")
+        yield Refusal(f"spec refused: spec={config.spec_rows} rows; {remedy}")
     yield from _check_server(config)
     if config.batch_slots is not None and config.batch_slots < 1:
-        yield Refusal(f"batch refused: batch={config.batch_slots} requests; give --batch 1 or more")
+        remedy = _advise_range("--batch", "1 or more")
+        yield Refusal(f"batch refused: batch={config.batch_slots} requests; {remedy}")
     if config.kv_resident_tokens is not None and config.kv_resident_tokens < 1:
-        yield Refusal(
-            f"kv-resident refused: kv-resident={config.kv_resident_tokens} tokens; give --kv-resident 1 or more"
-        )
+        remedy = _advise_range("--kv-resident", "1 or more")
+        yield Refusal(f"kv-resident refused: kv-resident={config.kv_resident_tokens} tokens; {remedy}")
+
+
+def _advise_range(option: str, allowed: str) -> str:
+    return advise((f"give {option} {allowed}", option), (f"leave {option} out", None))
 
 
 def _asked_chunk(config: ServeConfig) -> int | None:
@@ -68,9 +74,9 @@ def _check_card(config: ServeConfig) -> Iterator[Refusal]:
             config.segment_bytes,
         )
     if config.resident_budget_bytes is not None and config.resident_budget_bytes < 0:
+        remedy = _advise_range("--resident-budget-gib", "0 or more")
         yield Refusal(
-            f"resident-budget-gib refused: resident-budget-gib={config.resident_budget_bytes / GIB:g} GiB; give "
-            "--resident-budget-gib 0 or more"
+            f"resident-budget-gib refused: resident-budget-gib={config.resident_budget_bytes / GIB:g} GiB; {remedy}"
         )
     if config.min_cache_slots is not None and config.min_cache_slots < 1:
         yield Refusal(
@@ -79,6 +85,9 @@ def _check_card(config: ServeConfig) -> Iterator[Refusal]:
 
 
 def _check_server(config: ServeConfig) -> Iterator[Refusal]:
+    if not config.host.strip():
+        # To a socket, an empty address is every address of the machine.
+        yield Refusal("host refused: it is empty; give --host an address (0.0.0.0 for every one), or leave --host out")
     if not 0 <= config.port <= 65_535:
         yield Refusal(f"port refused: port={config.port}; give --port 0 (any free port) to 65535")
     if config.api_key == "":

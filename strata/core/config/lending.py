@@ -1,11 +1,12 @@
 """Which lending switches may be on together, and with which options (`lending.md` 3.1 to 3.3). All that applies is
 said, so that one start shows everything there is to mend. The slab refuses nothing here: whether a layout has a tail is
-the planner's to say.
+the planner's to say. No remedy names what this version does not do (`not_yet.py`).
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from strata.core.config.not_yet import advise, is_built
 from strata.core.config.values import Command, ModelFacts, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.units import MIB
@@ -21,6 +22,10 @@ class Clash:
     option: str
     is_given: Callable[[ServeConfig], bool]
     room_reason: str | None = None
+
+    @property
+    def remedy(self) -> str:
+        return "leave one of them out" if is_built(self.option) else f"leave {self.option} out"
 
 
 CLASHES = (
@@ -72,10 +77,11 @@ def _check_room(config: ServeConfig) -> Iterator[Refusal]:
         return
     what = f"room refused: STRATA_MTP_ROOM_MIN={config.switches.mtp_room_min} tokens"
     if config.mtp is None:
-        yield Refusal(f"{what} without --mtp: there is no drafter whose block could be lent; give --mtp or unset it")
+        remedy = advise(("give --mtp", "--mtp"), ("unset it", None))
+        yield Refusal(f"{what} without --mtp: there is no drafter whose block could be lent; {remedy}")
     for clash in CLASHES:
         if clash.room_reason is not None and clash.is_given(config):
-            yield Refusal(f"{what} with {clash.option}: {clash.room_reason}; leave one of them out")
+            yield Refusal(f"{what} with {clash.option}: {clash.room_reason}; {clash.remedy}")
 
 
 def _check_elastic(config: ServeConfig) -> Iterator[Refusal]:
@@ -83,7 +89,8 @@ def _check_elastic(config: ServeConfig) -> Iterator[Refusal]:
         return
     what = "elastic loan refused: STRATA_PREFILL_ELASTIC_LOAN=1"
     if not config.is_vram_elastic:
-        yield Refusal(f"{what} without --vram-elastic: only a segmented arena can be remapped; give --vram-elastic")
+        remedy = advise(("give --vram-elastic", "--vram-elastic"), ("unset it", None))
+        yield Refusal(f"{what} without --vram-elastic: only a segmented arena can be remapped; {remedy}")
     is_lifted = config.twin_segment_bytes is not None and config.device.is_virtual
     if config.vram_segment_bytes is not None and not is_lifted:
         missing_bytes = MIN_ELASTIC_SEGMENT_BYTES - config.vram_segment_bytes
@@ -95,7 +102,7 @@ def _check_elastic(config: ServeConfig) -> Iterator[Refusal]:
             )
     for clash in CLASHES:
         if clash.is_given(config):
-            yield Refusal(f"{what} with {clash.option}; leave one of them out")
+            yield Refusal(f"{what} with {clash.option}; {clash.remedy}")
 
 
 def _check_parts(config: ServeConfig) -> Iterator[Refusal]:
@@ -114,21 +121,22 @@ def _check_parts(config: ServeConfig) -> Iterator[Refusal]:
     if not switches.prefill_elastic_loan:
         for name, is_on in parts:
             if is_on:
-                yield Refusal(
-                    f"elastic loan refused: {name} without STRATA_PREFILL_ELASTIC_LOAN=1; set that one too, or unset "
-                    "this one"
-                )
+                remedy = advise(("set that one too", "STRATA_PREFILL_ELASTIC_LOAN"), ("unset this one", None))
+                yield Refusal(f"elastic loan refused: {name} without STRATA_PREFILL_ELASTIC_LOAN=1; {remedy}")
     if switches.prefill_repeat_loan:
         for name, is_on in parts[:2]:
             if not is_on:
-                yield Refusal(f"repeat loan refused: STRATA_PREFILL_REPEAT_LOAN=1 without {name}; set that one too")
+                remedy = advise(("set that one too", name.removesuffix("=1")), ("unset this one", None))
+                yield Refusal(f"repeat loan refused: STRATA_PREFILL_REPEAT_LOAN=1 without {name}; {remedy}")
     for (name, is_on), loan in zip(parts[:2], ("mtp loan", "head loan"), strict=True):
         if is_on and config.mtp is None:
-            yield Refusal(f"{loan} refused: {name} without --mtp; give --mtp")
+            remedy = advise(("give --mtp", "--mtp"), ("unset it", None))
+            yield Refusal(f"{loan} refused: {name} without --mtp; {remedy}")
         if is_on and config.window_rows < MIN_DRAFT_ROWS:
+            remedy = advise(("raise --spec (with --mtp it is 3 by default)", "--spec"), ("unset it", None))
             yield Refusal(
                 f"{loan} refused: {name} with spec={config.window_rows} rows, at least {MIN_DRAFT_ROWS} are needed; "
-                "raise --spec (with --mtp it is 3 by default)"
+                f"{remedy}"
             )
 
 
@@ -136,7 +144,8 @@ def _check_model(config: ServeConfig, facts: ModelFacts) -> Iterator[Refusal]:
     """A drafter in a file of its own brings its own block."""
     has_block = facts.has_nextn_block or (config.mtp is not None and config.mtp.file is not None)
     if config.mtp is not None and not has_block:
-        yield Refusal("mtp refused: the model has no NextN block; name a drafter with --mtp FILE, or leave --mtp out")
+        remedy = advise(("name a drafter with --mtp FILE", "--mtp"), ("leave --mtp out", None))
+        yield Refusal(f"mtp refused: the model has no NextN block; {remedy}")
     if config.switches.prefill_mtp_loan and not has_block:
         yield Refusal("mtp loan refused: STRATA_PREFILL_MTP_LOAN=1, the model has no NextN block; unset it")
     if config.switches.prefill_head_loan and not facts.has_output_head:

@@ -1,12 +1,10 @@
 """What this version knows and does not do: one table, from which a row goes when its mechanism comes. Nothing that was
 asked for is ignored in silence."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from strata.core.config.bounds import MAX_WINDOW_ROWS
-from strata.core.config.lending import refused_by_loans
-from strata.core.config.values import ServeConfig
+from strata.core.config.values import MAX_WINDOW_ROWS, ServeConfig
 from strata.core.errors import Refusal
 
 
@@ -89,11 +87,22 @@ NOT_YET = (
     _switch("STRATA_CKPT_REREAD", "ckpt_reread"),
 )
 
+_NAMES = frozenset(row.name for row in NOT_YET)
 
-def check_built(config: ServeConfig) -> Iterator[Refusal]:
-    """One line for each thing asked for that this version does not do. An option that a loan refuses has had its reason
-    already."""
-    refused = refused_by_loans(config)
+
+def is_built(name: str) -> bool:
+    """Whether it makes sense to recommend the option or switch `name`."""
+    return name not in _NAMES
+
+
+def advise(*remedies: tuple[str, str | None]) -> str:
+    """Remedies as (text, the option or switch that it recommends), without those that would be refused in their turn.
+    One at least must recommend nothing."""
+    return ", or ".join(text for text, recommended in remedies if recommended is None or is_built(recommended))
+
+
+def check_built(config: ServeConfig, *, refused: Collection[str] = ()) -> Iterator[Refusal]:
+    """One line for each thing asked for that this version does not do, but for options that were `refused` already."""
     for row in NOT_YET:
         value = row.asked(config)
         if value is not None and row.name not in refused:

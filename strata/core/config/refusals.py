@@ -2,7 +2,7 @@
 what was asked for, and a few facts of the model, to reasons."""
 
 from strata.core.config.bounds import check_against_model, check_values
-from strata.core.config.lending import check_lending
+from strata.core.config.lending import check_lending, refused_by_loans
 from strata.core.config.not_yet import check_built
 from strata.core.config.values import Command, ModelFacts, ServeConfig
 from strata.core.errors import Refusal
@@ -18,4 +18,4 @@ def check_config(
     if facts is not None:
         refusals += check_against_model(config, facts)
     refusals += check_lending(config, command=command, facts=facts)
-    return [*refusals, *check_built(config)]
+    return [*refusals, *check_built(config, refused=refused_by_loans(config))]

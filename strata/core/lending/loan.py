@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from strata.core.commands import Transfer
 from strata.core.extent import Extent
+from strata.core.lending.ledger import Ledger
 from strata.core.memory.shapes import Slot
 
 CACHE, PROMPT = "cache", "prompt"
@@ -26,7 +27,6 @@ class LoanPhase(StrEnum):
 
 
 _NEXT = {
-    (None, LoanPhase.RESERVED),
     (LoanPhase.RESERVED, LoanPhase.LENT),
     (LoanPhase.RESERVED, LoanPhase.RESTORING),
     (LoanPhase.LENT, LoanPhase.RESTORING),
@@ -48,6 +48,11 @@ class Loan:
         """The same loan in its next phase; an order that is not in the picture is our mistake and changes nothing."""
         assert (self.phase, phase) in _NEXT, f"loan {self.stamp}: {self.phase} -> {phase} is illegal"
         return replace(self, phase=phase)
+
+    def check_settled(self, ledger: Ledger) -> None:
+        """The refill has landed; the books agree that the cache has every byte."""
+        assert self.phase is LoanPhase.RESTORING, self
+        assert ledger.is_owner(CACHE, self.extent), (self, ledger)
 
     @property
     def lend(self) -> Transfer:

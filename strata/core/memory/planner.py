@@ -65,12 +65,12 @@ class Plan:
         """Blobs that have no slot and are read over the link."""
         return self.inventory.num_pairs - len(self.slots)
 
-    def read(self, fresh_tokens: int) -> ReadPlan:
-        """The geometry for a read of `fresh_tokens`."""
+    def read(self, path_tokens: int) -> ReadPlan:
+        """The geometry for a read whose prompt path takes `path_tokens`: all fresh tokens but the last."""
         if self.lendable is None:
             arena = next(region.extent for region in self.regions if region.name == "prompt")
             return ReadPlan(self.prompt, arena, ())
-        read = plan_read(self.inventory, self.lendable, self.options, fresh_tokens=fresh_tokens)
+        read = plan_read(self.inventory, self.lendable, self.options, path_tokens=path_tokens)
         assert read is not None, "the longest read had a plan, so a shorter one has"
         return read
 
@@ -118,7 +118,7 @@ def _plan_lent_arena(inventory: ModelInventory, arena_bytes: int, options: PlanO
         return None
     end_bytes = arena_bytes // SLOT_ALIGNMENT_BYTES * SLOT_ALIGNMENT_BYTES
     lendable = Lendable(slots, end_bytes, max_lent)
-    longest = plan_read(inventory, lendable, options, fresh_tokens=options.context_tokens)
+    longest = plan_read(inventory, lendable, options, path_tokens=options.context_tokens)
     if longest is None:
         return None
     cache = Region("cache", Extent(fixed.end_bytes, end_bytes - fixed.end_bytes))

@@ -19,7 +19,8 @@ from strata.core.units import align_up
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """`extent`: the bytes that the read works in; `lent`: the cache slots among them, () when none had to be."""
+    """`extent`: the bytes that the read works in; `lent`: the cache slots among them, () where reads have an arena of
+    their own. A read that borrows lends one slot at least, since its bytes are the cache's."""
 
     layout: PromptLayout
     extent: Extent
@@ -42,10 +43,10 @@ class Lendable:
 
 
 def plan_read(
-    inventory: ModelInventory, lendable: Lendable, options: PlanOptions, *, fresh_tokens: int
+    inventory: ModelInventory, lendable: Lendable, options: PlanOptions, *, path_tokens: int
 ) -> ReadPlan | None:
     """None when not even the smallest chunk fits: the planner of the card makes sure that it does."""
-    for chunk_tokens in _chunks(options, fresh_tokens):
+    for chunk_tokens in _chunks(options, path_tokens):
         rule = ring_rule(inventory, chunk_tokens=chunk_tokens) if options.ring_slots is None else options.ring_slots
         num_lent = _fewest_lent(lendable, price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=rule))
         if num_lent is None:
@@ -60,19 +61,19 @@ def plan_read(
     return None
 
 
-def _chunks(options: PlanOptions, fresh_tokens: int) -> Iterator[int]:
+def _chunks(options: PlanOptions, path_tokens: int) -> Iterator[int]:
     """Chunks worth trying, largest first."""
     if options.chunk_tokens is not None:
         yield options.chunk_tokens
         return
     bound_tokens = MAX_CHUNK_TOKENS if options.max_chunk_tokens is None else options.max_chunk_tokens
-    longest = min(bound_tokens, align_up(fresh_tokens, CHUNK_GRID_TOKENS))
+    longest = min(bound_tokens, align_up(path_tokens, CHUNK_GRID_TOKENS))
     yield from range(longest // CHUNK_GRID_TOKENS * CHUNK_GRID_TOKENS, CHUNK_GRID_TOKENS - 1, -CHUNK_GRID_TOKENS)
 
 
 def _fewest_lent(lendable: Lendable, needed_bytes: int) -> int | None:
     """How many slots must be lent to have `needed_bytes`, or None when all that may be lent are too few."""
-    low, high = 0, lendable.max_lent
+    low, high = 1, lendable.max_lent
     if lendable.extent_of(high).size_bytes < needed_bytes:
         return None
     while low < high:

@@ -12,14 +12,13 @@ from collections.abc import Iterator
 
 from strata.core.commands import MAX_COPY_GROUP, Command, Copy, CopyPair, Record, Stream, Wait
 from strata.core.lending.ledger import Ledger
-from strata.core.lending.loan import CACHE, PROMPT, Loan
+from strata.core.lending.loan import CACHE, PROMPT, Loan, LoanPhase
 from strata.core.memory.planner import Plan
 from strata.core.serving.chunk import Addresses, Residents
 from strata.core.serving.steps import Orders
 from strata.core.serving.table import publish_table, resident_blobs
 
 BACK = "back"
-TABLE = "table"
 
 
 def kept_blobs(plan: Plan, loan: Loan | None) -> Residents:
@@ -31,19 +30,22 @@ def kept_blobs(plan: Plan, loan: Loan | None) -> Residents:
 
 
 def clear_lent(plan: Plan, places: Addresses, loan: Loan, *, version: int) -> Orders:
-    """The table without the lent pairs, ordered before whatever the prompt streams will write there."""
+    """The table without the lent pairs. Its notice is awaited before the slots change hands, and a transfer is the
+    host's act: so whatever a prompt stream writes there comes after it."""
     upload, copy = publish_table(plan, places, kept_blobs(plan, loan), version=version)
-    order = (Record(Stream.VERIFIER, TABLE), Wait(Stream.PROMPT, TABLE), Wait(Stream.COPY, TABLE))
-    return Orders((upload,), (copy, *order))
+    return Orders((upload,), (copy,))
 
 
 def refill(plan: Plan, places: Addresses, loan: Loan, ledger: Ledger, *, version: int) -> Orders:
     """Take the bytes back where they were given, copy the same blobs into the same slots, then publish them. Right
-    from every phase, and as often as needed: what the pack says is the only source."""
+    from every phase, and as often as needed: what the pack says is the only source. A loan that was only reserved is
+    withdrawn: no byte of it was touched, so there is nothing to copy."""
     transfers = (loan.give_back,) if ledger.is_owner(PROMPT, loan.extent) else ()
     assert transfers or ledger.is_owner(CACHE, loan.extent), (loan, ledger)
     upload, publish = publish_table(plan, places, resident_blobs(plan), version=version)
-    home: tuple[Command, ...] = (*_copies_home(plan, loan), Record(Stream.COPY, BACK), Wait(Stream.VERIFIER, BACK))
+    home: tuple[Command, ...] = ()
+    if loan.phase is not LoanPhase.RESERVED:
+        home = (*_copies_home(plan, loan), Record(Stream.COPY, BACK), Wait(Stream.VERIFIER, BACK))
     return Orders((upload,), (*home, publish), transfers=transfers)
 
 

@@ -8,13 +8,13 @@
 The prompt path reads tokens up to n - 2; the first window, of one row, takes token n - 1 and gives the first sampled
 one. So the output head and the verifier are never needed while a prompt is read, which is what makes them lendable.
 
-`Ended` and `Broke` are legal in every state but Idle and run the same closing sequence: what may still run is drained,
-then what was lent is taken back and refilled (`lending.md` 4, 6-8). A refill that fails is broken and closed again. An
-event that a state does not know is our mistake and raises; nothing has changed then.
+`Ended` and `Broke` are legal in every state but Idle. What may still run is drained, then what was lent is taken back
+and refilled (`lending.md` 4, 6-8); a window that was awaited leaves nothing of either kind. A refill that fails is
+broken and closed again. An event that a state does not know is our mistake and raises; nothing has changed then.
 """
 
 import struct
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from strata.core.commands import Access, Command, Copy, CopyPair, GraphLaunch, Notify, Record, Stream, Transfer, Wait
 from strata.core.lending.ledger import Holding, Ledger
@@ -123,10 +123,10 @@ class Machine:
 
     recipe: Recipe
     places: Addresses
-    plan: Plan = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "plan", self.recipe.plan)
+    @property
+    def plan(self) -> Plan:
+        return self.recipe.plan
 
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
@@ -150,16 +150,16 @@ class Machine:
             case Closing(request=GenerationRequest() as request), Arrived():
                 return self._first_window(state.at, request)
             case Windowing(), Continued(token_id):
-                at = replace(state.at, session=state.at.session.grown(state.token_id), loan=None)
+                at = replace(_settled(state.at), session=state.at.session.grown(state.token_id))
                 return self._window(Windowing(at, state.request, token_id), Orders())
             case Windowing(), Ended():
-                return Idle(replace(state.at, session=state.at.session.grown(state.token_id), loan=None)), Orders()
+                return Idle(replace(_settled(state.at), session=state.at.session.grown(state.token_id))), Orders()
             case Reading(), Ended():
                 return self._close(state.at, None)
             case (Lending(), Ended()) | (Closing(request=None), Arrived()) | (Closing(), Ended()):
                 return self._settle(state.at)
             case Settling(), (Arrived() | Ended()):
-                return Idle(replace(state.at, loan=None, is_broken=False)), Orders()
+                return Idle(replace(_settled(state.at), is_broken=False)), Orders()
             case ((Lending() | Reading() | Closing() | Settling() | Windowing()), Broke()):
                 at = replace(state.at, session=NO_SESSION, is_broken=True)
                 return self._close(at, None, (*PROMPT_STREAMS, Stream.VERIFIER))
@@ -169,10 +169,10 @@ class Machine:
         """Decide once, when it is known what must be read: nothing, or how, and what is lent for it."""
         assert len(request.prompt_ids) + request.max_tokens <= self.plan.options.context_tokens
         at = replace(at, session=at.session.kept(at.session.read_from(request.prompt_ids)))
-        fresh_tokens = len(request.prompt_ids) - 1 - len(at.session.ids)
-        if fresh_tokens == 0:
+        path_tokens = len(request.prompt_ids) - 1 - len(at.session.ids)  # the last fresh token is the window's
+        if path_tokens == 0:
             return self._first_window(at, request)
-        read = self.plan.read(fresh_tokens)
+        read = self.plan.read(path_tokens)
         if not read.lent:
             return self._open_chunk(at, request, read.layout, Ring(len(read.layout.ring)))
         loan = reserve(read.extent, read.lent, stamp=at.serial)
@@ -266,9 +266,9 @@ class Machine:
 
     def _reclaim(self, at: Standing) -> tuple[Standing, Orders]:
         assert at.loan is not None
-        loan, version = at.loan.moved(LoanPhase.RESTORING), at.table_version + 1
-        orders = refill(self.plan, self.places, loan, at.ledger, version=version)
-        return replace(at, loan=loan, table_version=version), orders
+        version = at.table_version + 1
+        orders = refill(self.plan, self.places, at.loan, at.ledger, version=version)
+        return replace(at, loan=at.loan.moved(LoanPhase.RESTORING), table_version=version), orders
 
     def _first_window(self, at: Standing, request: GenerationRequest) -> tuple[State, Orders]:
         """Lent slots are refilled on the way. Sampler inputs go up here and not when the request begins: a read that is
@@ -296,6 +296,13 @@ class Machine:
         )
         at, notice = _notify(state.at, (Stream.VERIFIER,))
         return replace(state, at=at), orders.then(Orders((), window)).then(notice)
+
+
+def _settled(at: Standing) -> Standing:
+    """What was awaited behind a refill has been reached: the loan, if there was one, is over."""
+    if at.loan is not None:
+        at.loan.check_settled(at.ledger)
+    return replace(at, loan=None)
 
 
 def _notify(at: Standing, streams: tuple[Stream, ...]) -> tuple[Standing, Orders]:

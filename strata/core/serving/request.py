@@ -106,11 +106,10 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The engine gave this request up; the client gets an error, the server goes on (or ends, when `is_fatal`)."""
+    """The engine gave this request up; the client gets an error."""
 
     message: str
     code: str = "engine_error"  # "shutting_down" when the server stops
-    is_fatal: bool = False
 
 
 Update = Progress | Text | Finished | Broken

@@ -24,14 +24,11 @@ from kernels.reference.router import route
 from kernels.reference.scratch import Scratch
 from strata.core.extent import Extent
 from strata.core.kv import KvFormat
-from strata.core.programs import EmbedArgs, ExpertsArgs, LayerArgs, PassBuffers
+from strata.core.programs import HIT_WORD, MISSED_WORD, EmbedArgs, ExpertsArgs, LayerArgs, PassBuffers
 from strata.device import Memory
 from strata.model.program_reads import ROPE_FACTORS, layer_tensor
 from strata.model.programs.weights import DenseWeights, floats
 from strata.model.spec import BlobLayout, ModelSpec, RopePairing
-
-HIT_WORD, MISSED_WORD = 8, 9
-"""Words of the result extent that count expert reads (`strata.core.programs.RESULT_BYTES`)."""
 
 _KV_TYPES = {KvFormat.F16: torch.float16, KvFormat.F32: torch.float32}
 
