@@ -53,7 +53,7 @@ def lending_line(plan: Plan) -> str:
     """Where a read gets its bytes from."""
     longest = plan.read(plan.options.context_tokens)
     if not longest.lent:
-        return "in an arena of its own"
+        return f"in an arena of their own ({plan.no_loan})"
     return f"on {len(longest.lent)} lent slots, {format_bytes(longest.extent.size_bytes)}, at the longest read"
 
 

@@ -10,7 +10,7 @@ there is nothing to gain by lending.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strata.core.errors import Refusal
 from strata.core.extent import Extent
@@ -39,8 +39,8 @@ PROMPT_SHARE = 4
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The whole card and the host memory beside it. Regions are disjoint, in address order, and end within
-    `arena_bytes`. `lendable` is None where the prompt arena is a region of its own; `prompt` is then that arena, else
-    the layout of the longest read."""
+    `arena_bytes`. `lendable` is None where the prompt arena is a region of its own, and `no_loan` says why; `prompt` is
+    then that arena, else the layout of the longest read."""
 
     inventory: ModelInventory
     options: PlanOptions
@@ -53,6 +53,7 @@ class Plan:
     prompt: PromptLayout
     slots: tuple[Slot, ...]
     lendable: Lendable | None
+    no_loan: str
     pack: PackLayout
     staging: StagingLayout
 
@@ -71,7 +72,7 @@ class Plan:
             arena = next(region.extent for region in self.regions if region.name == "prompt")
             return ReadPlan(self.prompt, arena, ())
         read = plan_read(self.inventory, self.lendable, self.options, path_tokens=path_tokens)
-        assert read is not None, "the longest read had a plan, so a shorter one has"
+        assert not isinstance(read, Refusal), "the longest read had a plan, so a shorter one has"
         return read
 
 
@@ -83,7 +84,11 @@ def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions)
     if isinstance(own, Refusal) or not own.num_missing_pairs:
         return own
     lent = _plan_lent_arena(inventory, arena_bytes, options, fixed)
-    return own if lent is None or lent.prompt.chunk_tokens < own.prompt.chunk_tokens else lent
+    if isinstance(lent, Refusal):
+        return replace(own, no_loan=lent.reason)
+    if lent.prompt.chunk_tokens < own.prompt.chunk_tokens:
+        return replace(own, no_loan=f"a loan would give chunks of {lent.prompt.chunk_tokens:,} tokens only")
+    return lent
 
 
 def _plan_own_arena(
@@ -108,19 +113,23 @@ def _plan_own_arena(
     return _refuse(inventory, arena_bytes, bump.offset_bytes + least_bytes, options)
 
 
-def _plan_lent_arena(inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: "_Fixed") -> Plan | None:
-    """The cache takes all that is left, and reads borrow from it; None where it may not lend enough for a chunk."""
+def _plan_lent_arena(
+    inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: "_Fixed"
+) -> Plan | Refusal:
+    """The cache takes all that is left, and reads borrow from it, unless it may not lend enough for a chunk."""
     bump = Bump(fixed.end_bytes)
     slots = _fill_cache(bump, inventory, arena_bytes, options)
     fewest = DEFAULT_MIN_CACHE_SLOTS if options.min_cache_slots is None else options.min_cache_slots
     max_lent = max_lent_slots(len(slots), min_cache_slots=fewest)
     if max_lent == 0:
-        return None
+        return Refusal(
+            f"no loan: the cache has {len(slots):,} slots and keeps {fewest:,}; lower --cache-min-slots to let it lend"
+        )
     end_bytes = arena_bytes // SLOT_ALIGNMENT_BYTES * SLOT_ALIGNMENT_BYTES
     lendable = Lendable(slots, end_bytes, max_lent)
     longest = plan_read(inventory, lendable, options, path_tokens=options.context_tokens)
-    if longest is None:
-        return None
+    if isinstance(longest, Refusal):
+        return longest
     cache = Region("cache", Extent(fixed.end_bytes, end_bytes - fixed.end_bytes))
     return _assemble(inventory, arena_bytes, options, fixed, (cache,), longest.layout, slots, lendable)
 
@@ -257,6 +266,7 @@ def _assemble(
         prompt=prompt,
         slots=slots,
         lendable=lendable,
+        no_loan="" if lendable else "no loan: nothing is read over the link",
         pack=plan_pack(inventory),
         staging=plan_staging(inventory, chunk_tokens=prompt.chunk_tokens, window_rows=options.window_rows),
     )

@@ -10,6 +10,7 @@ chosen layout does not need are not lent.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from strata.core.errors import Refusal
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
 from strata.core.memory.layout import Bump, PromptLayout, carve_prompt, price_prompt
@@ -44,13 +45,14 @@ class Lendable:
 
 def plan_read(
     inventory: ModelInventory, lendable: Lendable, options: PlanOptions, *, path_tokens: int
-) -> ReadPlan | None:
-    """None when not even the smallest chunk fits: the planner of the card makes sure that it does."""
+) -> ReadPlan | Refusal:
+    """Refused when not even the smallest chunk fits; the planner of the card tries the longest read first."""
     for chunk_tokens in _chunks(options, path_tokens):
         rule = ring_rule(inventory, chunk_tokens=chunk_tokens) if options.ring_slots is None else options.ring_slots
-        num_lent = _fewest_lent(lendable, price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=rule))
-        if num_lent is None:
+        needed_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=rule)
+        if lendable.extent_of(lendable.max_lent).size_bytes < needed_bytes:
             continue
+        num_lent = _fewest_lent(lendable, needed_bytes)
         num_missing = inventory.num_pairs - len(lendable.slots) + num_lent
         ring_slots = min(rule, max(1, num_missing)) if options.ring_slots is None else rule
         extent = lendable.extent_of(num_lent)
@@ -58,7 +60,12 @@ def plan_read(
         layout = carve_prompt(bump, inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
         assert bump.offset_bytes <= extent.end_bytes, (bump.offset_bytes, extent)
         return ReadPlan(layout, extent, lendable.slots[len(lendable.slots) - num_lent :])
-    return None
+    lent_bytes = lendable.extent_of(lendable.max_lent).size_bytes
+    return Refusal(
+        f"no loan: a chunk needs {needed_bytes:,} B, the {lendable.max_lent:,} slots that may be lent have "
+        f"{lent_bytes:,} B; lower --cache-min-slots or raise --vram",
+        needed_bytes - lent_bytes,
+    )
 
 
 def _chunks(options: PlanOptions, path_tokens: int) -> Iterator[int]:
@@ -71,11 +78,9 @@ def _chunks(options: PlanOptions, path_tokens: int) -> Iterator[int]:
     yield from range(longest // CHUNK_GRID_TOKENS * CHUNK_GRID_TOKENS, CHUNK_GRID_TOKENS - 1, -CHUNK_GRID_TOKENS)
 
 
-def _fewest_lent(lendable: Lendable, needed_bytes: int) -> int | None:
-    """How many slots must be lent to have `needed_bytes`, or None when all that may be lent are too few."""
+def _fewest_lent(lendable: Lendable, needed_bytes: int) -> int:
+    """How many slots must be lent to have `needed_bytes`, which all that may be lent together have."""
     low, high = 1, lendable.max_lent
-    if lendable.extent_of(high).size_bytes < needed_bytes:
-        return None
     while low < high:
         middle = (low + high) // 2
         if lendable.extent_of(middle).size_bytes >= needed_bytes:
