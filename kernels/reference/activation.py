@@ -1,5 +1,6 @@
 """The gated activation of a feed-forward network."""
 
+import torch
 from torch import Tensor
 
 from kernels.reference.blocks import ROW_BLOCK, row_block, spans
@@ -13,6 +14,7 @@ def silu_mul(gate: Tensor, up: Tensor, out: Tensor, scratch: Scratch) -> None:
     weight = scratch.take("silu_mul.weight", (ROW_BLOCK, gate.shape[1]))
     for start, stop in spans(gate.shape[0], ROW_BLOCK):
         block = row_block(gate, start, stop, scratch, "silu_mul.gate")
-        weight.copy_(block).neg_().exp_().add_(1.0)
-        activated = weight.reciprocal_().mul_(block)[: stop - start]
-        out[start:stop].copy_(activated.mul_(up[start:stop]))
+        torch.neg(block, out=weight).exp_()
+        # From here on every element is rounded by itself: the padding is left out.
+        rows = weight[: stop - start].add_(1.0).reciprocal_().mul_(gate[start:stop])
+        torch.mul(rows, up[start:stop], out=out[start:stop])

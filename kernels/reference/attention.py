@@ -34,7 +34,24 @@ class _Block:
     maximum: Tensor  # [G, Hkv, 16, 1]
     total: Tensor  # [G, Hkv, 16, 1]
     output: Tensor  # [G, Hkv, 16, D]
+    distance: Tensor  # int64 [16, KEY_BLOCK], key index - row index
     hidden: Tensor  # bool [16, KEY_BLOCK]
+
+    @staticmethod
+    def make(scratch: Scratch, num_heads: int, num_kv_heads: int, head_dim: int) -> "_Block":
+        lead = (num_heads // num_kv_heads, num_kv_heads, ROW_BLOCK)
+        return _Block(
+            query=scratch.take("attention.query", (*lead, head_dim)),
+            scores=scratch.take("attention.scores", (*lead, KEY_BLOCK)),
+            keys=scratch.take("attention.keys", (num_kv_heads, KEY_BLOCK, head_dim)),
+            values=scratch.take("attention.values", (num_kv_heads, KEY_BLOCK, head_dim)),
+            product=scratch.take("attention.product", (*lead, head_dim)),
+            maximum=scratch.take("attention.maximum", (*lead, 1)),
+            total=scratch.take("attention.total", (*lead, 1)),
+            output=scratch.take("attention.output", (*lead, head_dim)),
+            distance=torch.arange(KEY_BLOCK) - torch.arange(ROW_BLOCK).unsqueeze(1),
+            hidden=scratch.take("attention.hidden", (ROW_BLOCK, KEY_BLOCK), torch.bool),
+        )
 
 
 def attention(
@@ -45,7 +62,7 @@ def attention(
     query, out: f32 [rows, H, D], may be strided over rows; keys, values: f16 or f32 [context, Hkv, D], of which
     positions 0 .. position + rows - 1 are read."""
     rows = query.shape[0]
-    block = _take(query, keys, scratch)
+    block = scratch.take_set(_Block.make, query.shape[1], keys.shape[1], query.shape[2])
     for start, stop in spans(rows, ROW_BLOCK):
         _load_query(block, query[start:stop], scale)
         for first_key, end_key in spans(position + stop, KEY_BLOCK):
@@ -53,23 +70,6 @@ def attention(
             is_masked = first_key + KEY_BLOCK > position + start + 1
             _attend(block, first_row=position + start, first_key=first_key, is_masked=is_masked)
         _store(block, out[start:stop])
-
-
-def _take(query: Tensor, keys: Tensor, scratch: Scratch) -> _Block:
-    _, num_heads, head_dim = query.shape
-    num_kv_heads = keys.shape[1]
-    lead = (num_heads // num_kv_heads, num_kv_heads, ROW_BLOCK)
-    return _Block(
-        query=scratch.take("attention.query", (*lead, head_dim)),
-        scores=scratch.take("attention.scores", (*lead, KEY_BLOCK)),
-        keys=scratch.take("attention.keys", (num_kv_heads, KEY_BLOCK, head_dim)),
-        values=scratch.take("attention.values", (num_kv_heads, KEY_BLOCK, head_dim)),
-        product=scratch.take("attention.product", (*lead, head_dim)),
-        maximum=scratch.take("attention.maximum", (*lead, 1)),
-        total=scratch.take("attention.total", (*lead, 1)),
-        output=scratch.take("attention.output", (*lead, head_dim)),
-        hidden=scratch.take("attention.hidden", (ROW_BLOCK, KEY_BLOCK), torch.bool),
-    )
 
 
 def _load_query(block: _Block, query: Tensor, scale: float) -> None:
@@ -98,9 +98,7 @@ def _attend(block: _Block, *, first_row: int, first_key: int, is_masked: bool) -
     for group in range(block.query.shape[0]):
         torch.bmm(block.query[group], block.keys.transpose(1, 2), out=block.scores[group])
     if is_masked:
-        row_positions = torch.arange(first_row, first_row + ROW_BLOCK).unsqueeze(1)
-        key_positions = torch.arange(first_key, first_key + KEY_BLOCK)
-        torch.gt(key_positions, row_positions, out=block.hidden)
+        torch.gt(block.distance, first_row - first_key, out=block.hidden)
         block.scores.masked_fill_(block.hidden, -torch.inf)
     maximum = torch.maximum(block.maximum, block.scores.amax(dim=3, keepdim=True))
     decay = block.maximum.sub_(maximum).exp_()

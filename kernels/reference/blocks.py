@@ -21,11 +21,6 @@ BAND_ROWS = 256
 ALIGNMENT_BYTES = 64
 
 
-def padded(rows: int) -> int:
-    """`rows` on the grid of ROW_BLOCK."""
-    return -(-rows // ROW_BLOCK) * ROW_BLOCK
-
-
 def spans(count: int, step: int) -> Iterator[tuple[int, int]]:
     """(start, stop) of consecutive pieces of at most `step`, first to last."""
     for start in range(0, count, step):

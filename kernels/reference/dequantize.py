@@ -5,6 +5,7 @@ that gguf-py can dequantize goes through gguf-py, which is ten times slower.
 """
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import torch
@@ -33,6 +34,7 @@ def dequantize(data: Tensor, type_id: int, out: Tensor, scratch: Scratch) -> Non
         run(data, out.view(-1), scratch)
 
 
+@cache
 def block_size(type_id: int) -> tuple[int, int]:
     """(weights, bytes) of one block of ggml type `type_id`."""
     elements, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType(type_id)]

@@ -15,10 +15,10 @@ Each function: data uint8 [num_blocks * block bytes] -> out f32 [num_blocks * 25
 import torch
 from torch import Tensor
 
-from kernels.reference.dequantize_32 import LOW_NIBBLES
+from kernels.reference.dequantize_32 import LOW_NIBBLES, NIBBLE_BITS
 from kernels.reference.scratch import Scratch
 
-_SIX_BITS, _TWO_BITS, _ONE_BIT = 0x3F3F3F3F, 0x03030303, 0x01010101
+_SIX_BITS, _TWO_BITS, _ONE_BIT = (torch.tensor(w, dtype=torch.int32) for w in (0x3F3F3F3F, 0x03030303, 0x01010101))
 _SHIFTS_5 = torch.arange(8, dtype=torch.int32).view(1, 8, 1)
 _SHIFTS_6 = torch.arange(0, 8, 2, dtype=torch.int32).view(1, 1, 4, 1)
 
@@ -37,7 +37,7 @@ def q5_k(data: Tensor, out: Tensor, scratch: Scratch) -> None:
     split = _split_nibbles(blocks[:, 12:], scratch)
     high = scratch.take("q5_k.high", (num_blocks, 8, 8), torch.int32)
     torch.bitwise_right_shift(blocks[:, 4:12].unsqueeze(1), _SHIFTS_5, out=high)
-    split.view(num_blocks, 8, 8).bitwise_or_(high.bitwise_and_(_ONE_BIT).bitwise_left_shift_(4))
+    split.view(num_blocks, 8, 8).bitwise_or_(high.bitwise_and_(_ONE_BIT).bitwise_left_shift_(NIBBLE_BITS))
     out.copy_(split.view(torch.uint8).view(-1))
     out.view(-1, 8, 32).mul_(scales).sub_(mins)
 
@@ -52,10 +52,10 @@ def q6_k(data: Tensor, out: Tensor, scratch: Scratch) -> None:
     split = scratch.take("q6_k.split", (num_blocks, 2, 4, 8), torch.int32)
     low = low.reshape(num_blocks, 2, 2, 8)
     split[:, :, :2].copy_(low)
-    torch.bitwise_right_shift(low, 4, out=split[:, :, 2:])
+    torch.bitwise_right_shift(low, NIBBLE_BITS, out=split[:, :, 2:])
     high = scratch.take("q6_k.high", (num_blocks, 2, 4, 8), torch.int32)
     torch.bitwise_right_shift(high_bits.reshape(num_blocks, 2, 1, 8), _SHIFTS_6, out=high)
-    high.bitwise_and_(_TWO_BITS).bitwise_left_shift_(4)
+    high.bitwise_and_(_TWO_BITS).bitwise_left_shift_(NIBBLE_BITS)
     out.copy_(split.bitwise_and_(LOW_NIBBLES).bitwise_or_(high).view(torch.uint8).view(-1))
     factors = scratch.take("q6_k.factors", (num_blocks, 16))
     factors.copy_(scales.contiguous().view(torch.int8))
@@ -69,7 +69,7 @@ def _split_nibbles(words: Tensor, scratch: Scratch) -> Tensor:
     split = scratch.take("k.split", (num_blocks, 4, 2, 8), torch.int32)
     groups = words.reshape(num_blocks, 4, 8)
     split[:, :, 0].copy_(groups)
-    torch.bitwise_right_shift(groups, 4, out=split[:, :, 1])
+    torch.bitwise_right_shift(groups, NIBBLE_BITS, out=split[:, :, 1])
     return split.bitwise_and_(LOW_NIBBLES)
 
 

@@ -19,9 +19,8 @@ from torch import Tensor
 
 from kernels.reference.scratch import Scratch
 
-LOW_NIBBLES = 0x0F0F0F0F
-_LOW_NIBBLES, _NIBBLE_BITS = (torch.tensor(word, dtype=torch.int32) for word in (LOW_NIBBLES, 4))
-"""As tensors: torch wraps a number anew at each call, which takes longer than the call."""
+LOW_NIBBLES, NIBBLE_BITS = (torch.tensor(word, dtype=torch.int32) for word in (0x0F0F0F0F, 4))
+"""Tensors, because torch wraps a number anew at each call, which takes longer than the call."""
 
 
 def q4_0(data: Tensor, out: Tensor, scratch: Scratch) -> None:
@@ -42,7 +41,7 @@ def q4_1(data: Tensor, out: Tensor, scratch: Scratch) -> None:
     nibbles.words.copy_(_tails(words, num_blocks, head=1, length=5))
     _nibbles_to_float(nibbles, out)
     heads.values.copy_(heads.halves)
-    # Two roundings, as in the file format's definition; a fused multiply-add would round once.
+    # d * q is exact, 11 and 4 bits: only the sum is rounded, as in gguf-py.
     out.view(-1, 32).mul_(heads.scales).add_(heads.mins)
 
 
@@ -128,8 +127,8 @@ class _Nibbles:
 
 def _nibbles_to_float(nibbles: _Nibbles, out: Tensor) -> None:
     """What was gathered into `words` -> out f32 [num_blocks * 32], 0.0 .. 15.0."""
-    torch.bitwise_right_shift(nibbles.words, _NIBBLE_BITS, out=nibbles.shifted)
+    torch.bitwise_right_shift(nibbles.words, NIBBLE_BITS, out=nibbles.shifted)
     nibbles.low_rows.copy_(nibbles.rows)
     nibbles.high_rows.copy_(nibbles.shifted_rows)
-    nibbles.split.bitwise_and_(_LOW_NIBBLES)
+    nibbles.split.bitwise_and_(LOW_NIBBLES)
     out.copy_(nibbles.weights)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from kernels.reference.activation import silu_mul
-from kernels.reference.blocks import BAND_ROWS, padded, spans
+from kernels.reference.blocks import BAND_ROWS, spans
 from kernels.reference.linear import linear
 from kernels.reference.scratch import Scratch
 
@@ -53,14 +53,13 @@ def experts(
 
 def _expert(normed: Tensor, rows: Tensor, weights: ExpertWeights, scratch: Scratch) -> Tensor:
     """rows: int64 [n], n <= BAND_ROWS -> f32 [n, E], valid until the next call."""
-    count, size = rows.numel(), padded(rows.numel())
-    x = scratch.take("experts.x", (BAND_ROWS, normed.shape[1]))[:size]
-    torch.index_select(normed, 0, rows, out=x[:count])
-    x[count:].zero_()
-    gate = scratch.take("experts.gate", (BAND_ROWS, weights.ffn_size))[:size]
-    up = scratch.take("experts.up", (BAND_ROWS, weights.ffn_size))[:size]
+    count = rows.numel()
+    x = scratch.take("experts.x", (BAND_ROWS, normed.shape[1]))[:count]
+    torch.index_select(normed, 0, rows, out=x)
+    gate = scratch.take("experts.gate", (BAND_ROWS, weights.ffn_size))[:count]
+    up = scratch.take("experts.up", (BAND_ROWS, weights.ffn_size))[:count]
     linear(x, weights.gate, weights.gate_type_id, gate, scratch)
     linear(x, weights.up, weights.up_type_id, up, scratch)
     silu_mul(gate, up, gate, scratch)
     linear(gate, weights.down, weights.down_type_id, x, scratch)
-    return x[:count]
+    return x

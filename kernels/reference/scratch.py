@@ -27,7 +27,7 @@ class Scratch:
         self._limit_bytes = limit_bytes
         self._size_bytes = 0
         self._buffers: dict[tuple[str, tuple[int, ...], torch.dtype], Tensor] = {}
-        self._sets: dict[tuple[Callable[..., Any], int], Any] = {}
+        self._sets: dict[tuple[Callable[..., Any], tuple[int, ...]], Any] = {}
 
     @property
     def size_bytes(self) -> int:
@@ -40,13 +40,12 @@ class Scratch:
         buffer = self._buffers.get(key)
         return self._make(key) if buffer is None else buffer
 
-    def take_set(self, make: Callable[["Scratch", int], _Set], size: int) -> _Set:
-        """`make(self, size)`, called once for each size: buffers that belong together, and views of them.
-
-        For the ops that run thousands of times a token, where making a view costs as much as what is done with it."""
-        found: _Set | None = self._sets.get((make, size))
+    def take_set(self, make: Callable[..., _Set], *sizes: int) -> _Set:
+        """`make(self, *sizes)`, called once for each of these sizes: buffers that belong together, views of them, and
+        constants. For ops that run thousands of times a token: a new view costs as much as what is done with it."""
+        found: _Set | None = self._sets.get((make, sizes))
         if found is None:
-            found = self._sets[(make, size)] = make(self, size)
+            found = self._sets[(make, sizes)] = make(self, *sizes)
         return found
 
     def _make(self, key: tuple[str, tuple[int, ...], torch.dtype]) -> Tensor:
