@@ -2,12 +2,14 @@
 geometry in units of its own segment, and gives its memory back at the end of the test."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from sim.bytes import BytesPayload
 from sim.device import SimDevice, describe_twin
 from strata.device import Device, Programs
+from tests.device.cuda_bodies import DeviceOnFake, make_card
 
 DeviceFactory = Callable[[Programs], Device]
 
@@ -27,10 +29,16 @@ def make_twin(programs: Programs) -> Device:
     return SimDevice(description, programs, BytesPayload(description))
 
 
-BODIES: dict[str, DeviceFactory] = {"twin": make_twin}
+def make_cuda_on_fake(programs: Programs) -> Device:
+    device: Any = DeviceOnFake(programs)
+    return device  # type: ignore[no-any-return]
 
 
-@pytest.fixture(params=BODIES.values(), ids=BODIES.keys())
+BODIES: dict[str, DeviceFactory] = {"twin": make_twin, "cuda-on-fake-driver": make_cuda_on_fake, "cuda": make_card}
+MARKS = {"cuda": pytest.mark.gpu}
+
+
+@pytest.fixture(params=[pytest.param(make, id=name, marks=MARKS.get(name, ())) for name, make in BODIES.items()])
 def make_device(request: pytest.FixtureRequest) -> Iterator[DeviceFactory]:
     made: list[Device] = []
 

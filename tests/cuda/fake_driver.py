@@ -1,0 +1,240 @@
+"""A CUDA driver without a card: real bytes, real addresses, every handle counted, any call refused on demand.
+
+`FakeDriver` has the functions of `cuda.bindings.driver` that the body calls, with their results as tuples. Physical
+memory is a memfd, and mapping it is mmap, so an alias is an alias and a hole is a hole (asked before it is touched).
+Work happens when it is queued, which is one legal order; an event is due only after `event_lag` queries, so nobody
+gets by with the first one. What the real driver refuses is refused: a copy over a hole, over memory without access,
+across the edge of a registration; a call without a context; a handle that is not alive.
+"""
+
+import ctypes
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from tests.cuda.fake_memory import GRANULARITY_BYTES, INVALID, OK, CUresult, FakeMemory, Refused, require
+
+__all__ = ["GRANULARITY_BYTES", "CUresult", "FakeDriver"]
+
+Result = tuple[Any, ...]
+
+
+class FakeDriver(FakeMemory):
+    """`total_bytes` of memory, `pinnable_bytes` of host memory that may be registered (None: all)."""
+
+    CUresult = CUresult
+    CUmemAllocationGranularity_flags = SimpleNamespace(CU_MEM_ALLOC_GRANULARITY_MINIMUM=0)
+    CUmemAllocationType = SimpleNamespace(CU_MEM_ALLOCATION_TYPE_PINNED=1)
+    CUmemLocationType = SimpleNamespace(CU_MEM_LOCATION_TYPE_DEVICE=1)
+    CUmemAccess_flags = SimpleNamespace(CU_MEM_ACCESS_FLAGS_PROT_READWRITE=3)
+    CUstream_flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
+    CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
+    CU_MEMHOSTREGISTER_PORTABLE = 1
+    CU_MEMHOSTREGISTER_DEVICEMAP = 2
+
+    def __init__(self, *, total_bytes: int = 1 << 30, pinnable_bytes: int | None = None, event_lag: int = 2) -> None:
+        super().__init__(total_bytes=total_bytes, pinnable_bytes=pinnable_bytes)
+        self.event_lag = event_lag
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        self._refusals: dict[tuple[str, int], CUresult] = {}
+        self._counts: Counter[str] = Counter()
+        self._lost: CUresult | None = None
+
+    # What a test asks for, and what it reads.
+
+    def refuse(self, name: str, nth: int = 1, code: CUresult = INVALID) -> None:
+        """The `nth` call of `name` from now on is refused with `code`."""
+        self._refusals[name, self._counts[name] + nth] = code
+
+    def lose(self, code: CUresult = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS) -> None:
+        """From now on every call but questions about errors gives this answer."""
+        self._lost = code
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        """Arguments of the calls of `name`."""
+        return [arguments for called, arguments in self.calls if called == name]
+
+    def leftovers(self) -> dict[str, int]:
+        """Handles, ranges, mappings, registrations and contexts that nobody gave back, by kind."""
+        kept = {kind: len(live) for kind, live in self._live.items() if live}
+        return kept | ({"mapping": len(self._mapped)} if self._mapped else {})
+
+    def __getattr__(self, name: str) -> Callable[..., Result]:
+        """Every `cu...` function: counted, recorded, refused when asked for."""
+        function = getattr(type(self), f"_{name}", None) if name.startswith("cu") else None
+        if function is None:
+            raise AttributeError(name)
+
+        def called(*arguments: Any) -> Result:
+            self._counts[name] += 1
+            self.calls.append((name, arguments))
+            refused = self._refusals.pop((name, self._counts[name]), None)
+            if refused is None and not name.startswith("cuGetError"):
+                refused = self._lost
+            if refused is not None:
+                return (refused, *[None] * (name in _RETURNS))
+            try:
+                value = function(self, *arguments)
+            except Refused as refusal:
+                return (refusal.code, *[None] * (name in _RETURNS))
+            return (OK, value) if name in _RETURNS else (OK,)
+
+        return called
+
+    # Errors and the card.
+
+    def _cuGetErrorName(self, code: CUresult) -> bytes:
+        require(code in set(CUresult))
+        return CUresult(code).name.encode()
+
+    def _cuGetErrorString(self, code: CUresult) -> bytes:
+        require(code in set(CUresult))
+        return CUresult(code).name.removeprefix("CUDA_ERROR_").lower().replace("_", " ").encode()
+
+    def _cuInit(self, flags: int) -> None:
+        require(flags == 0)
+
+    def _cuDeviceGet(self, ordinal: int) -> int:
+        require(ordinal == 0, CUresult.CUDA_ERROR_INVALID_DEVICE)
+        return 0
+
+    def _cuDeviceGetName(self, length: int, device: int) -> bytes:
+        return b"fake card\0left behind".ljust(length, b"\0")
+
+    def _cuDeviceGetUuid(self, device: int) -> SimpleNamespace:
+        return SimpleNamespace(bytes=bytes(range(16)))
+
+    def _cuDeviceTotalMem(self, device: int) -> int:
+        return self.total_bytes
+
+    def _cuDevicePrimaryCtxRetain(self, device: int) -> int:
+        return self._make("context", None)
+
+    def _cuDevicePrimaryCtxRelease(self, device: int) -> None:
+        require(bool(self._live.get("context")))
+        self._live["context"].popitem()
+
+    def _cuCtxSetCurrent(self, context: int) -> None:
+        self._get("context", context)
+        self._current.context = context
+
+    def _cuCtxSynchronize(self) -> None:
+        self._check_context()
+
+    def _cuMemGetInfo(self) -> tuple[int, int]:
+        return self._free_bytes(), self.total_bytes
+
+    # Streams, events, work and graphs.
+
+    def _cuStreamCreate(self, flags: int) -> int:
+        self._check_context()
+        return self._make("stream", SimpleNamespace(nodes=None))
+
+    def _cuStreamDestroy(self, stream: int) -> None:
+        self._drop("stream", stream)
+
+    def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
+        self._get("stream", stream)
+        self._get("event", event)
+
+    def _cuEventCreate(self, flags: int) -> int:
+        self._check_context()
+        return self._make("event", SimpleNamespace(queries_left=0))
+
+    def _cuEventDestroy(self, event: int) -> None:
+        self._drop("event", event)
+
+    def _cuEventRecord(self, event: int, stream: int) -> None:
+        self._get("stream", stream)
+        self._get("event", event).queries_left = self.event_lag
+
+    def _cuEventQuery(self, event: int) -> None:
+        self._check_context()
+        state = self._get("event", event)
+        if state.queries_left:
+            state.queries_left -= 1
+            raise Refused(CUresult.CUDA_ERROR_NOT_READY)
+
+    def _cuMemcpyHtoDAsync(self, card: int, host: int, size: int, stream: int) -> None:
+        self._check_bytes(card, host, size)
+        self.queue(stream, lambda: _move(card, host, size))
+
+    def _cuMemcpyDtoHAsync(self, host: int, card: int, size: int, stream: int) -> None:
+        self._check_bytes(card, host, size)
+        self.queue(stream, lambda: _move(host, card, size))
+
+    def _cuMemsetD8Async(self, card: int, value: int, size: int, stream: int) -> None:
+        self._check_card_bytes(card, size)
+        self.queue(stream, lambda: _set(card, value, size))
+
+    def _cuStreamBeginCapture(self, stream: int, mode: int) -> None:
+        state = self._get("stream", stream)
+        require(state.nodes is None)
+        state.nodes = []
+
+    def _cuStreamEndCapture(self, stream: int) -> int:
+        state = self._get("stream", stream)
+        require(state.nodes is not None)
+        nodes, state.nodes = state.nodes, None
+        return self._make("graph", nodes)
+
+    def _cuGraphInstantiate(self, graph: int, flags: int) -> int:
+        return self._make("executable", list(self._get("graph", graph)))
+
+    def _cuGraphDestroy(self, graph: int) -> None:
+        self._drop("graph", graph)
+
+    def _cuGraphExecDestroy(self, executable: int) -> None:
+        self._drop("executable", executable)
+
+    def _cuGraphLaunch(self, executable: int, stream: int) -> None:
+        for node in self._get("executable", executable):
+            self.queue(stream, node)
+
+    def queue(self, stream: int, work: Callable[[], None]) -> None:
+        """Work on `stream`: done at once, or kept as a node while the stream is captured."""
+        state = self._get("stream", stream)
+        if state.nodes is None:
+            work()
+        else:
+            state.nodes.append(work)
+
+
+_RETURNS = frozenset(
+    (
+        "cuGetErrorName",
+        "cuGetErrorString",
+        "cuDeviceGet",
+        "cuDeviceGetName",
+        "cuDeviceGetUuid",
+        "cuDeviceTotalMem",
+        "cuDevicePrimaryCtxRetain",
+        "cuMemGetInfo",
+        "cuMemGetAllocationGranularity",
+        "cuMemAddressReserve",
+        "cuMemCreate",
+        "cuMemHostGetDevicePointer",
+        "cuStreamCreate",
+        "cuStreamEndCapture",
+        "cuEventCreate",
+        "cuGraphInstantiate",
+    )
+)
+
+
+def _move(target: int, source: int, size: int) -> None:
+    ctypes.memmove(target, source, size)
+
+
+def _set(target: int, value: int, size: int) -> None:
+    ctypes.memset(target, value, size)
+
+
+def _record() -> SimpleNamespace:
+    return SimpleNamespace(type=None, flags=None, location=SimpleNamespace(type=None, id=None))
+
+
+FakeDriver.CUmemAllocationProp = staticmethod(_record)  # type: ignore[attr-defined]
+FakeDriver.CUmemAccessDesc = staticmethod(_record)  # type: ignore[attr-defined]
