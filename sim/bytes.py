@@ -15,16 +15,20 @@ a wrong read shows in the numbers too.
 import ctypes
 import mmap
 import os
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 
 from sim.pages import PageRange
 from sim.scope import LaunchScope
+from strata.core.errors import ConfigError, DeviceError
 from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.device import DeviceDescription, Program
 
 POISON = 0xFF
+
+_LESS_MODEL = "use a smaller model, or one of fewer bits a weight, or a host with more memory"
 
 _DIGEST_BLOCK_WORDS = 1 << 17
 _ODD_POSITION = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, odd (Knuth, TAOCP 6.4)
@@ -32,7 +36,8 @@ _ODD_MIX = 0xC2B2AE3D27D4EB4F
 
 
 class BytesPayload:
-    """Takes `arena_bytes` of physical memory as it is first written, `pack_bytes` and `staging_bytes` alike."""
+    """Takes `arena_bytes` of physical memory as it is first written, `pack_bytes` and `staging_bytes` alike. Raises
+    ConfigError when the host does not even have the addresses, and then holds nothing."""
 
     def __init__(self, description: DeviceDescription) -> None:
         if description.segment_bytes % mmap.PAGESIZE:
@@ -40,11 +45,15 @@ class BytesPayload:
                 f"segment_bytes={description.segment_bytes} must be a multiple of the page size {mmap.PAGESIZE}"
             )
         self._segment_bytes = description.segment_bytes
-        self._memory_file = os.memfd_create("strata-twin", os.MFD_CLOEXEC)
-        os.ftruncate(self._memory_file, description.arena_bytes)
-        self._arena = PageRange(description.arena_bytes, is_reserved=True)
-        self._pack = PageRange(description.pack_bytes, is_reserved=False)
-        self._staging = PageRange(description.staging_bytes, is_reserved=False)
+        with ExitStack() as opened:
+            self._arena = _open_range("vram", description.arena_bytes, "lower --vram", is_reserved=True)
+            opened.callback(self._arena.close)
+            self._pack = _open_range("pack", description.pack_bytes, _LESS_MODEL)
+            opened.callback(self._pack.close)
+            self._staging = _open_range("staging", description.staging_bytes, _LESS_MODEL)
+            opened.callback(self._staging.close)
+            self._memory_file = _open_memory_file(description.arena_bytes)
+            opened.pop_all()
         self._arena_tensor = _tensor(self._arena)
         self._host_tensors = {HostSpace.PACK: _tensor(self._pack), HostSpace.STAGING: _tensor(self._staging)}
 
@@ -93,6 +102,31 @@ class BytesPayload:
         """The bytes there: uint8 [size_bytes], a view."""
         whole = self._arena_tensor if isinstance(where, Extent) else self._host_tensors[where.space]
         return whole.narrow(0, where.offset_bytes, where.size_bytes)
+
+
+def _open_range(name: str, size_bytes: int, remedy: str, *, is_reserved: bool = False) -> PageRange:
+    try:
+        return PageRange(size_bytes, is_reserved=is_reserved)
+    except DeviceError as error:
+        raise _refused(name, size_bytes, str(error), remedy) from error
+
+
+def _open_memory_file(size_bytes: int) -> int:
+    """The card's physical memory: a descriptor."""
+    try:
+        descriptor = os.memfd_create("strata-twin", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(descriptor, size_bytes)
+        except OSError:
+            os.close(descriptor)
+            raise
+    except OSError as error:
+        raise _refused("vram", size_bytes, f"its memory file failed: {error.strerror}", "lower --vram") from error
+    return descriptor
+
+
+def _refused(name: str, size_bytes: int, reason: str, remedy: str) -> ConfigError:
+    return ConfigError(f"twin refused: {name}={size_bytes:,} B of this host's memory: {reason}; {remedy}")
 
 
 class _ScopedMemory:

@@ -8,6 +8,12 @@ import ctypes
 import mmap
 import os
 
+from strata.core.errors import DeviceError
+
+MAX_RANGE_BYTES = 1 << 47
+"""A process has no more addresses (x86-64 with four levels of page tables). libc takes sizes modulo 2^64, so that a
+larger range must not get there."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64]
@@ -23,10 +29,13 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 
 class PageRange:
     """`size_bytes` of addresses that stay where they are until `close`. Anonymous and zero, or, when
-    `is_reserved`, without backing: touching it is SIGSEGV until a part is shown with `show`."""
+    `is_reserved`, without backing: touching it is SIGSEGV until a part is shown with `show`. Everything raises
+    DeviceError, naming the bytes, when the system refuses it."""
 
     def __init__(self, size_bytes: int, *, is_reserved: bool) -> None:
         self.size_bytes = size_bytes
+        if size_bytes > MAX_RANGE_BYTES:
+            raise DeviceError(f"a range of {size_bytes:,} B refused: a process has addresses for {MAX_RANGE_BYTES:,} B")
         self._length = max(size_bytes, 1)
         protection = _PROT_NONE if is_reserved else _READ_WRITE
         self.address = _map(None, self._length, protection, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
@@ -48,11 +57,11 @@ class PageRange:
     def protect(self) -> None:
         """Read-only from here on; a write is SIGSEGV."""
         if _libc.mprotect(self.address, self._length, mmap.PROT_READ):
-            raise _error("mprotect")
+            raise _error(f"mprotect of {self._length:,} B")
 
     def close(self) -> None:
         if _libc.munmap(self.address, self._length):
-            raise _error("munmap")
+            raise _error(f"munmap of {self._length:,} B")
 
 
 def _map(address: int | None, length: int, protection: int, flags: int, file: int = -1, offset: int = 0) -> int:
@@ -62,6 +71,5 @@ def _map(address: int | None, length: int, protection: int, flags: int, file: in
     return int(found)
 
 
-def _error(what: str) -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, f"{what} failed: {os.strerror(number)}")
+def _error(what: str) -> DeviceError:
+    return DeviceError(f"{what} failed: {os.strerror(ctypes.get_errno())}")

@@ -153,7 +153,7 @@ def served_model(planned: PlannedModel) -> ServedModel:
     path = planned.file.path
     return ServedModel(
         model_id=_SHARD_SUFFIX.sub("", path.stem),
-        created_s=int(path.stat().st_mtime),
+        created_s=planned.file.shards[0].identity.modified_ns // 10**9,
         context_tokens=planned.plan.options.context_tokens,
         vocab_size=planned.spec.vocab_size,
     )

@@ -5,77 +5,96 @@ Exit codes: 0 done, 1 failed while running, 2 refused (one line a reason on stde
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 
-from strata.commands.options import add_chat_arguments, add_demo_arguments, chat_options, demo_options
+from strata.commands.options import add_chat_arguments, add_demo_arguments, chat_options
+from strata.commands.parsing import CommandParser, ShowVersion
 from strata.commands.serve_options import add_model_argument, add_plan_arguments, add_serve_arguments
-from strata.commands.starting import demo_config, refuse_outside_server, serve_config
+from strata.commands.source_names import named_by_source
+from strata.commands.starting import refuse_outside_server, resolve_demo, resolve_serve
 from strata.core.errors import ConfigError
 
 DESCRIPTION = "Serves mixture-of-experts GGUF models larger than the card over an OpenAI-compatible streaming API."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = build_parser()
-    parsed = parser.parse_args(arguments)
+    parsed, unknown = build_parser().parse_known_args(arguments)
+    if unknown:
+        parsed.parser.refuse(unknown)
     run: Callable[[argparse.Namespace], int] = parsed.run
     try:
-        return run(parsed)
+        exit_code = run(parsed)
+        sys.stdout.flush()
     except ConfigError as error:
         for reason in error.reasons:
             print(f"strata: {reason}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        # Whoever read our output has enough of it (`strata plan MODEL | head`). Python flushes once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return exit_code
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="strata", description=DESCRIPTION)
+def build_parser() -> CommandParser:
+    parser = CommandParser(prog="strata", description=DESCRIPTION)
+    parser.add_argument("--version", action=ShowVersion, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     serve = commands.add_parser(
-        "serve", help="serve a model over HTTP", description="Serve a GGUF model over HTTP.", allow_abbrev=False
+        "serve", help="serve a model over HTTP", description="Serve a GGUF model over HTTP.", usage=_usage("serve")
     )
     add_serve_arguments(serve)
-    serve.set_defaults(run=_serve)
+    serve.set_defaults(run=_serve, parser=serve)
 
     chat = commands.add_parser("chat", help="talk to a running server in the terminal")
     add_chat_arguments(chat)
-    chat.set_defaults(run=_chat)
+    chat.set_defaults(run=_chat, parser=chat)
 
     demo = commands.add_parser("demo", help="watch a real model answer from a virtual card")
     add_demo_arguments(demo)
-    demo.set_defaults(run=_demo)
+    demo.set_defaults(run=_demo, parser=demo)
 
     inspect = commands.add_parser("inspect", help="say what a model file holds")
     add_model_argument(inspect)
-    inspect.set_defaults(run=_inspect)
+    inspect.set_defaults(run=_inspect, parser=inspect)
 
-    plan = commands.add_parser("plan", help="show the memory map that serve would choose", allow_abbrev=False)
+    plan = commands.add_parser("plan", help="show the memory map that serve would choose", usage=_usage("plan"))
     add_plan_arguments(plan)
-    plan.set_defaults(run=_plan)
+    plan.set_defaults(run=_plan, parser=plan)
     return parser
 
 
+def _usage(command: str) -> str:
+    """One line: a mistake must not be buried under all the options, which the help lists anyway."""
+    return f"strata {command} MODEL [OPTION ...]"
+
+
 def _serve(arguments: argparse.Namespace) -> int:
-    config = serve_config(arguments)
+    resolved = resolve_serve(arguments)
     from strata.commands.serve import run
 
-    return run(config)
+    with named_by_source(resolved):
+        return run(resolved.config)
 
 
 def _chat(arguments: argparse.Namespace) -> int:
+    options = chat_options(arguments, os.environ)
     from strata.commands.chat import run
 
-    return run(chat_options(arguments))
+    return run(options)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    api_key = demo_config(arguments).api_key
+    resolved, options = resolve_demo(arguments)
     from strata.commands.demo import run
 
-    return run(demo_options(arguments, api_key=api_key))
+    with named_by_source(resolved):
+        return run(options, resolved.config)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
@@ -86,6 +105,8 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
+    resolved = resolve_serve(arguments)
     from strata.commands.plan import run
 
-    return run(serve_config(arguments), is_json=arguments.json)
+    with named_by_source(resolved):
+        return run(resolved.config, is_json=arguments.json)

@@ -10,6 +10,7 @@ from strata.core.errors import ConfigError, ModelError, Refusal
 from strata.core.inventory import ModelInventory
 from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.shapes import PlanOptions
+from strata.core.units import KIB, MIB, align_up
 from strata.model.architecture import spec_of
 from strata.model.gguf.model_file import ModelFile, open_model
 from strata.model.inventory import inventory_of
@@ -41,8 +42,23 @@ def plan_model(config: ServeConfig) -> PlannedModel:
     options = plan_options(config, spec)
     plan = plan_card(inventory, config.arena_bytes, options)
     if isinstance(plan, Refusal):
-        raise ConfigError(plan.reason)
+        raise ConfigError(f"{plan.reason} ({_least_vram(config, plan)})")
     return PlannedModel(config, file, spec, plan)
+
+
+def _least_vram(config: ServeConfig, refusal: Refusal) -> str:
+    """What --vram must be for the card to have the bytes that are missing: it consists of whole segments."""
+    segment_bytes = config.segment_bytes
+    least_bytes = align_up(config.arena_bytes + refusal.shortfall_bytes, segment_bytes)
+    return f"--vram={_size(least_bytes)} at least: the card has whole segments of {_size(segment_bytes)}"
+
+
+def _size(size_bytes: int) -> str:
+    """Exact, and short where it can be."""
+    for unit_bytes, unit in ((MIB, "MiB"), (KIB, "KiB")):
+        if size_bytes % unit_bytes == 0:
+            return f"{size_bytes // unit_bytes}{unit}"
+    return f"{size_bytes}B"
 
 
 def model_facts(spec: ModelSpec, inventory: ModelInventory) -> ModelFacts:

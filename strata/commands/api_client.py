@@ -16,8 +16,12 @@ from strata.commands.sse import EventParser, EventTooLong
 from strata.commands.terminal_text import one_line
 
 CONNECT_TIMEOUT_S = 10.0
+MAX_SHOWN_URL_CHARS = 200
 SILENCE_TIMEOUT_S = 120.0
 """The server sends a comment every few seconds while a prompt is read; two minutes without a byte mean it is gone."""
+
+
+JSON_HEADERS = {"Content-Type": "application/json"}
 
 
 class ApiError(Exception):
@@ -42,17 +46,51 @@ class Completed:
 
 def connect(url: str, api_key: str | None = None) -> httpx.Client:
     """A client for the server at `url` (with or without `/v1`). Proxies of the environment are not used for this
-    machine's own addresses. Raises ApiError when `url` is not an http URL."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ApiError(f"url={url!r} is not an address of a server; write for example http://127.0.0.1:8080")
-    is_local = parts.hostname in ("localhost", "::1") or parts.hostname.startswith("127.")
-    return httpx.Client(
-        base_url=parts._replace(path=parts.path.rstrip("/").removesuffix("/v1"), query="", fragment="").geturl(),
-        headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
-        timeout=httpx.Timeout(SILENCE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-        trust_env=not is_local,
-    )
+    machine's own addresses. Raises ApiError when `url` is not an http URL, or no header can carry the key."""
+    base_url = _base_url(url)
+    is_local = base_url.host in ("localhost", "::1") or base_url.host.startswith("127.")
+    headers = {b"Authorization": b"Bearer " + _key_bytes(api_key)} if api_key else {}
+    timeout = httpx.Timeout(SILENCE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+    try:
+        return httpx.Client(base_url=base_url, headers=headers, timeout=timeout, trust_env=not is_local)
+    except (ValueError, OSError, ImportError, httpx.InvalidURL) as error:
+        # The rest of what a client is made of: a proxy's address and its scheme, a file of certificates.
+        raise ApiError(
+            f"the proxy or certificates of the environment cannot be used: {one_line(str(error))}"
+        ) from error
+
+
+def _base_url(url: str) -> httpx.URL:
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("it names no host to speak HTTP with")
+        _ = parts.port  # raises for a port that is none
+        base_url = httpx.URL(
+            parts._replace(path=parts.path.rstrip("/").removesuffix("/v1"), query="", fragment="").geturl()
+        )
+        # What the resolver and httpx do with a name before it is looked up: empty labels, long ones and broken
+        # punycode fail here.
+        base_url.raw_host.decode("ascii").encode("idna")
+        _ = base_url.host
+    except (ValueError, httpx.InvalidURL) as error:
+        raise ApiError(
+            f"url={url[:MAX_SHOWN_URL_CHARS]!a} is not an address of a server: {one_line(str(error))}; "
+            "write for example http://127.0.0.1:8080"
+        ) from error
+    return base_url
+
+
+def _key_bytes(api_key: str) -> bytes:
+    """The key as the server compares it: in UTF-8, bytes of the command line as they came, blanks around it dropped.
+    No message may show it."""
+    try:
+        key = api_key.encode("utf-8", "surrogateescape").strip(b" \t\r\n")
+    except UnicodeEncodeError:
+        raise ApiError("api-key refused: it holds half a surrogate pair, which is no character") from None
+    if not key or any(byte < 0x20 or byte == 0x7F for byte in key):
+        raise ApiError("api-key refused: it is blank or holds a control character, which no header can carry")
+    return key
 
 
 def get_json(client: httpx.Client, path: str) -> Any:
@@ -76,7 +114,11 @@ def stream_chat(
     body = {"messages": list(messages), "stream": True, "stream_options": {"include_usage": True}}
     body |= {name: value for name, value in options.items() if value is not None}
     try:
-        with client.stream("POST", "/v1/chat/completions", json=body) as response:
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ApiError("the messages hold what is not UTF-8, so nothing was sent") from None
+    try:
+        with client.stream("POST", "/v1/chat/completions", content=content, headers=JSON_HEADERS) as response:
             if response.status_code != 200:
                 raise ApiError(_refusal(response.status_code, response.read()))
             yield from _read(response)

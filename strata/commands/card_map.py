@@ -49,13 +49,14 @@ def merge_rows(rows: Iterable[OwnedBytes]) -> tuple[MapLine, ...]:
 
 
 def render_map(rows: Iterable[OwnedBytes]) -> Sequence[str]:
-    """One line of text for each MapLine, the bar as long as its share of all bytes."""
-    lines = merge_rows(rows)
+    """One line of text for each MapLine, the bar as long as its share of all bytes, a dot where that is nearly none.
+    Rows of 0 bytes are left out."""
+    lines = merge_rows(row for row in rows if row.size_bytes)
     total_bytes = max(1, sum(line.size_bytes for line in lines))
     return [_render(line, total_bytes) for line in lines]
 
 
 def _render(line: MapLine, total_bytes: int) -> str:
     owner = line.owner if line.num_extents == 1 else f"{line.owner} ({line.num_extents} extents)"
-    bar = "#" * max(1, round(BAR_CHARS * line.size_bytes / total_bytes)) if line.size_bytes else ""
+    bar = "#" * round(BAR_CHARS * line.size_bytes / total_bytes) or "."
     return f"  0x{line.offset_bytes:08x}  {format_bytes(line.size_bytes):>10}  {owner:<36} {bar}".rstrip()

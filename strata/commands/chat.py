@@ -39,14 +39,23 @@ class Conversation:
         return [*messages, {"role": "user", "content": question}]
 
 
-def run(options: ChatOptions, read_line: ReadLine = input, out: TextIO | None = None) -> int:
-    """Talk until /quit or the end of the input; the exit code is 1 when the last answer failed.
+def run(options: ChatOptions, read_line: ReadLine | None = None, out: TextIO | None = None) -> int:
+    """Talk until /quit or the end of the input, by default the process's own; the exit code is 1 when the last answer
+    failed, or the last line could not be sent.
 
     Raises ConfigError when no server answers or it refuses us."""
+    if options.system is not None and not _is_unicode(options.system):
+        raise ConfigError("chat refused: system is not UTF-8; give --system in the encoding of the terminal")
     if out is None:
         out = sys.stdout
         if isinstance(out, io.TextIOWrapper):
             out.reconfigure(errors="replace")  # a terminal without UTF-8 shows a question mark, not a traceback
+    if read_line is None:
+        read_line = input
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            # Bytes that are no text become lone surrogates of their line. A strict reader would lose the lines after
+            # it too, as many as it had read ahead.
+            sys.stdin.reconfigure(errors="surrogateescape")
     try:
         with connect(options.url, options.api_key) as client:
             model_id = get_json(client, "/v1/models")["data"][0]["id"]
@@ -71,6 +80,9 @@ def _talk(client: httpx.Client, model_id: str, options: ChatOptions, read_line: 
             print("a new conversation", file=out, flush=True)
         elif line.startswith("/"):
             print(HELP, file=out, flush=True)
+        elif line and not _is_unicode(line):
+            exit_code = 1
+            print("error: the line is not UTF-8 and was skipped", file=out, flush=True)
         elif line:
             exit_code = _ask(client, model_id, options, conversation, line, out)
     return exit_code
@@ -114,6 +126,16 @@ def _ask(
         except ApiError as error:
             ending, exit_code = f"error: {error}", 1
     if answer and exit_code == 0:
-        conversation.turns.append((question, answer))
+        conversation.turns.append((question, _repaired(answer)))
     print(f"\n{ending}" if ending else "", file=out, flush=True)
     return exit_code
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _repaired(text: str) -> str:
+    """Halves of surrogate pairs, which JSON may spell and a server may cut between two deltas, joined; what has no
+    other half becomes U+FFFD. Without this one such answer would make every later question impossible to send."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -19,6 +19,8 @@ STARTUP_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 30.0
 """More than the server's shutdown grace of 20 s, so that a clean end is not cut short."""
 
+EXIT_REFUSED = 2
+
 _SERVING = re.compile(r"strata: serving (?P<model_id>.+) on (?P<url>https?://\S+)")
 
 _Found = queue.SimpleQueue[re.Match[str] | None]
@@ -26,6 +28,14 @@ _Found = queue.SimpleQueue[re.Match[str] | None]
 
 class ChildFailed(Exception):
     """The server did not start, or did not end well. One line, and what it wrote to stderr last."""
+
+
+class ChildRefused(ChildFailed):
+    """The server would not start, and said why: `reasons`, one line each."""
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
 
 
 class ChildServer:
@@ -58,7 +68,8 @@ class ChildServer:
 def child_server(command: Sequence[str], startup_timeout_s: float = STARTUP_TIMEOUT_S) -> Iterator[ChildServer]:
     """Run `command` until the block ends, however it ends; SIGTERM to this process counts as Ctrl-C meanwhile.
 
-    Raises ChildFailed when the child ends, or stays silent for too long, before it has printed its address."""
+    Raises ChildRefused when the child refuses to start, and ChildFailed when it ends otherwise, or stays silent for too
+    long, before it has printed its address."""
     with tempfile.NamedTemporaryFile("w", prefix="strata-serve-", suffix=".log") as log, _sigterm_as_interrupt():
         # A process group of its own: Ctrl-C reaches us alone, and we end the child in order.
         process = subprocess.Popen(
@@ -98,6 +109,8 @@ def _wait_for_address(process: subprocess.Popen[str], found: _Found, log: str, t
     except queue.Empty:
         raise ChildFailed(f"the server printed no address within {timeout_s:.0f} s: {_tail(log)}") from None
     if match is None:
+        if process.wait() == EXIT_REFUSED and (reasons := _lines(log)):
+            raise ChildRefused(*(reason.removeprefix("strata: ") for reason in reasons))
         raise ChildFailed(f"the server ended with exit code {process.wait()} before it served: {_tail(log)}")
     return match
 
@@ -114,9 +127,12 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _tail(path: str, num_lines: int = 5) -> str:
+    return " | ".join(_lines(path)[-num_lines:]) or "it wrote nothing to stderr"
+
+
+def _lines(path: str) -> list[str]:
     with open(path, encoding="utf-8", errors="replace") as file:
-        lines = [line.strip() for line in file if line.strip()]
-    return " | ".join(lines[-num_lines:]) or "it wrote nothing to stderr"
+        return [line.strip() for line in file if line.strip()]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from strata.core.errors import ConfigError
 
 CONFIG_OPTION = "config"
 CONFIG_VARIABLE = "STRATA_CONFIG"
+URL_VARIABLE = "STRATA_URL"
 MAX_FILE_BYTES = 1024 * 1024
 MAX_SHOWN_CHARS = 80
 
@@ -29,19 +31,33 @@ _FOREIGN = ("STRATA_TEST_",)
 """Variables with our prefix that are not the program's."""
 
 
+OTHER_VARIABLES = frozenset((CONFIG_VARIABLE, URL_VARIABLE))
+"""Variables of ours that are no option of a server."""
+
+
+class Source(StrEnum):
+    COMMAND_LINE = "command line"
+    ENVIRONMENT = "environment"
+    FILE = "file"
+
+
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """`notices`: start-up lines about what was set and is not done as it was written."""
+    """`notices`: start-up lines about what was set and is not done as it was written. `sources`: by variable, where the
+    value of an option or switch comes from; what nobody has set is not in it. `file`: of the configuration."""
 
     config: ServeConfig
     notices: tuple[str, ...]
+    sources: Mapping[str, Source]
+    file: str | None
 
 
 def resolve(model: str, command_line: Mapping[str, Written], environment: Mapping[str, str]) -> Resolved:
     """The configuration of a server for `model`. Raises ConfigError with every mistake of every source."""
     reasons: list[str] = []
     path = command_line.get(CONFIG_OPTION, environment.get(CONFIG_VARIABLE))
-    from_file = {} if path is None else _read_file(str(Path(str(path))), reasons)
+    file = None if path is None else str(Path(str(path)))
+    from_file = {} if file is None else _read_file(file, reasons)
     from_environment = _read_environment(environment, reasons)
     from_command_line = _read_command_line(command_line, reasons)
     if reasons:
@@ -50,7 +66,16 @@ def resolve(model: str, command_line: Mapping[str, Written], environment: Mappin
     values = {option.field: found[option.variable] for option in OPTIONS if option.variable in found}
     switches = {switch.field: found[switch.variable] for switch in SWITCHES if switch.variable in found}
     config = ServeConfig(model, **values, switches=LendingSwitches(**switches))
-    return Resolved(config, (*_unknown_variables(environment), *switch_notices(config.switches)))
+    sources = {
+        variable: source
+        for source, found_there in (
+            (Source.FILE, from_file),
+            (Source.ENVIRONMENT, from_environment),
+            (Source.COMMAND_LINE, from_command_line),
+        )
+        for variable in found_there
+    }
+    return Resolved(config, (*_unknown_variables(environment), *switch_notices(config.switches)), sources, file)
 
 
 def read_switches(environment: Mapping[str, str]) -> LendingSwitches:
@@ -121,7 +146,7 @@ def _load_toml(path: str, reasons: list[str]) -> dict[str, Any]:
 
 def _unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
     """A misspelt switch would be silently off."""
-    known = {CONFIG_VARIABLE, *(entry.variable for entry in (*OPTIONS, *SWITCHES))}
+    known = {*OTHER_VARIABLES, *(entry.variable for entry in (*OPTIONS, *SWITCHES))}
     for name in sorted(environment):
         if name.startswith("STRATA_") and name not in known and not name.startswith(_FOREIGN):
             yield f"environment variable {_shown(name)} is not an option and has no effect; {_nearest(name, known)}"

@@ -10,16 +10,20 @@ way anybody would start it; everything shown comes over HTTP, the card's map and
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 
 from strata.commands.api_client import ApiError, Completed, connect, get_json, stream_chat
-from strata.commands.child_server import ChildFailed, child_server
+from strata.commands.child_server import ChildFailed, ChildRefused, child_server
 from strata.commands.demo_model import demo_model
 from strata.commands.demo_report import DemoFigures, Turn, check_demo, figures_of, read_card, report_lines
 from strata.commands.options import DemoOptions
 from strata.commands.terminal_text import Sanitizer
+from strata.core.config.values import ServeConfig
+from strata.core.errors import ConfigError
+from strata.planning import plan_model
 
 SYSTEM = "You are a helpful assistant. You answer in one short sentence."
 LETTER = (
@@ -36,7 +40,8 @@ TURNS = (
     ("Thank you! And what did they see over the forest?", 14),
 )
 """(what is asked, the most tokens of the answer). Long enough that the letter is read as a chunk through the ring;
-short enough that a slow machine (60 prompt and 2.5 answer tokens a second) ends within half a minute."""
+short enough that a slow machine (60 prompt and 2.5 answer tokens a second) ends within half a minute. With the demo's
+model they take DEMO_CONTEXT_TOKENS at most."""
 
 TEMPERATURE = 0.2
 SEED = 7
@@ -46,18 +51,27 @@ StartCommand = Callable[[Path, DemoOptions], Sequence[str]]
 
 def serve_command(model: Path, options: DemoOptions) -> Sequence[str]:
     """The server, exactly as a person would start it."""
-    command = [sys.executable, "-m", "strata", "serve", str(model), "--device", "twin", "--port", "0"]
-    sizes = ["--vram", options.vram, "--ctx", str(options.context_tokens)]
-    return [*command, *sizes, "--cache-min-slots", str(options.min_cache_slots)]
+    written = [word for name, value in options.serve_options.items() for word in (f"--{name}", value)]
+    return [sys.executable, "-m", "strata", "serve", str(model), *written]
 
 
-def run(options: DemoOptions, start_command: StartCommand = serve_command) -> int:
+def run(options: DemoOptions, config: ServeConfig) -> int:
+    """The demo, on a card that was planned first. `config`: the server's, whose model is not chosen yet.
+
+    Raises ConfigError when the card cannot be, or when there is no model and none can be made."""
+    model = options.model or demo_model(options.cache_dir)
+    plan_model(replace(config, model=str(model)))
+    return show(model, options)
+
+
+def show(model: Path, options: DemoOptions, start_command: StartCommand = serve_command) -> int:
     """0 when everything held, 1 when the demo failed, 130 on Ctrl-C. The server is gone in every case.
 
-    Raises ConfigError when there is no model and none can be made."""
-    model = options.model or demo_model(options.cache_dir)
+    Raises ConfigError with the server's own reasons when it refuses to start."""
     try:
         figures, failures = _run_server(start_command(model, options), options.api_key)
+    except ChildRefused as error:
+        raise ConfigError(*error.reasons) from error
     except (ApiError, ChildFailed) as error:
         failures = (str(error),)
     except KeyboardInterrupt:

@@ -37,13 +37,13 @@ def inspect_lines(file: ModelFile, spec: ModelSpec) -> list[str]:
         )
     template = file.metadata.get("tokenizer.chat_template")
     return [
-        f"file          {one_line(str(file.path))}, {len(file.shards)} shard(s), {format_bytes(file.total_bytes)}, "
-        f"GGUF v{file.version}",
+        f"file          {one_line(str(file.path))}, {_count(len(file.shards), 'shard')}, "
+        f"{format_bytes(file.total_bytes)}, GGUF v{file.version}",
         f"architecture  {spec.architecture}: {one_line(spec.name)}",
         f"shape         {spec.num_layers} layers, hidden {spec.hidden_size}, heads {spec.num_heads}/"
         f"{spec.num_kv_heads} of {spec.head_dim}, vocabulary {spec.vocab_size:,}, context {spec.context_tokens:,}",
         f"experts       {experts}",
-        f"MTP           {spec.num_nextn_layers or 'no'} NextN block(s)",
+        f"MTP           {_count(spec.num_nextn_layers, 'NextN block')}",
         f"chat template {'in the file' if template else 'none: ChatML is used'}",
         "",
         *group_lines(list(file.tensors.values())),
@@ -61,10 +61,15 @@ def group_lines(tensors: list[TensorInfo]) -> list[str]:
         sizes[group] += tensor.size_bytes
         types.setdefault(group, Counter())[QUANT_TYPES[tensor.type_id].name] += 1
     return [
-        f"{group:<13} {counts[group]:>5} tensors  {format_bytes(size_bytes):>10}  "
+        f"{group:<13} {counts[group]:>5} {'tensor ' if counts[group] == 1 else 'tensors'}  "
+        f"{format_bytes(size_bytes):>10}  "
         + ", ".join(f"{count} x {name}" for name, count in types[group].most_common())
         for group, size_bytes in sizes.most_common()
     ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 def group_of(name: str) -> str:

@@ -30,6 +30,11 @@ _TOKENS = whole_number("a whole number of tokens")
 CARD, READING, DRAFTS, SERVER, UNSERVED = "card", "reading a prompt", "drafts", "server", "other ways to serve"
 
 
+def variable_of(name: str) -> str:
+    """What the option `name` is called in the environment."""
+    return f"STRATA_{name.replace('-', '_').upper()}"
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """`name` without dashes in front: also the key in a file, and STRATA_NAME in the environment. `field` is that of
@@ -45,7 +50,7 @@ class Option:
 
     @property
     def variable(self) -> str:
-        return f"STRATA_{self.name.replace('-', '_').upper()}"
+        return variable_of(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +80,16 @@ OPTIONS = (
            "as --vram-segment-mib", "physical segments of the virtual card, in KiB; comes before --vram-segment-mib"),
     Option(CARD, "cache-min-slots", "min_cache_slots", _WHOLE, "N",
            "128 where slots are lent, else the experts of one token",
-           "expert-cache slots that stay when others are lent, and must fit on the card"),
+           "expert-cache slots that stay when others are lent to a prompt, and must fit on the card; a cache without "
+           "more of them lends nothing"),
     Option(CARD, "resident-budget-gib", "resident_budget_bytes", GIBIBYTES, "X", "all",
            "pinned bytes of the experts in host memory, in GiB"),
     Option(READING, "ctx", "context_tokens", _TOKENS, "N", f"the model's, at most {MAX_DEFAULT_CONTEXT_TOKENS:,}",
            "context: tokens of prompt and answer together"),
     Option(READING, "kv", "kv_format", one_of(KvFormat), "{f16,f32}", _DEFAULTS.kv_format, "how K and V are stored"),
     Option(READING, "prefill", "prefill", PREFILL, "N|auto|auto:N", "auto",
-           "tokens of a chunk: exactly N, the largest that fits up to 8,192, or that up to N; a multiple of 256"),
+           "tokens of a chunk: exactly N, or the largest (up to 8,192 or N) that has room in slots that may be lent "
+           "or in a quarter of what weights, K/V and window leave of the card; a multiple of 256"),
     Option(READING, "short-read", "short_read_tokens", _TOKENS, "N", "64",
            "prompts of at most N fresh tokens are read by decode windows"),
     Option(DRAFTS, "mtp", "mtp", MTP, "FILE", "off",

@@ -1,10 +1,26 @@
 """What `strata chat` and `strata demo` can be told. Light: `strata --help` imports it."""
 
 import argparse
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from strata.commands.config_sources import URL_VARIABLE
+from strata.core.errors import ConfigError
+
 DEFAULT_URL = "http://127.0.0.1:8080"
+KEY_VARIABLE = "STRATA_API_KEY"
+MAX_TEMPERATURE = 2.0
+"""Of the API."""
+
+DEMO_FIXED = {"device": "twin", "port": "0"}
+"""What the demo's server always has: the twin, and a port that nobody else uses."""
+DEMO_DEFAULTS = {"vram": "256MiB", "ctx": "2048"}
+DEMO_CONTEXT_TOKENS = 256
+"""The fewest that the demo's two turns fit into, answers and all."""
+DEMO_MODEL_DEFAULTS = {"cache-min-slots": "16"}
+"""For the demo's own model: so few that the cache of a small card may lend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,45 +37,59 @@ class ChatOptions:
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """`min_cache_slots`: so few that the cache of a small card may lend. `cache_dir` None: the user's cache folder.
-    `model` None: the demo model, made when it is not in the cache.
-    `api_key`: what the server was told to ask for, by the environment that it shares with the demo."""
+    """`serve_options`: by name, what the server is told on its command line; all else it takes from the environment
+    that it shares with the demo. `cache_dir` None: the user's cache folder. `model` None: the demo model, made when it
+    is not in the cache. `api_key`: what the server was told to ask for."""
 
-    vram: str = "256MiB"
-    context_tokens: int = 2048
-    min_cache_slots: int = 16
+    serve_options: Mapping[str, str] = field(default_factory=lambda: {**DEMO_FIXED, **DEMO_DEFAULTS})
     cache_dir: Path | None = None
     model: Path | None = None
     api_key: str | None = field(default=None, repr=False)
 
 
 def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
-    """The server checks the values: it knows the limits."""
-    parser.add_argument("--url", default=DEFAULT_URL, help="address of the server (default: %(default)s)")
-    parser.add_argument("--api-key", metavar="KEY", help="the key that the server was started with")
+    parser.add_argument("--url", help=f"address of the server (default: {URL_VARIABLE}, or {DEFAULT_URL})")
+    parser.add_argument(
+        "--api-key", metavar="KEY", help=f"the key that the server was started with (default: {KEY_VARIABLE}, or none)"
+    )
     parser.add_argument("--system", metavar="TEXT", help="system message of every conversation")
     parser.add_argument("--temperature", type=float, metavar="X", help="0 is greedy (default: the server's)")
     parser.add_argument("--seed", type=int, metavar="N", help="same seed, same answer (default: the server's)")
     parser.add_argument("--max-tokens", type=int, metavar="N", help="longest answer (default: what the context leaves)")
 
 
-def chat_options(arguments: argparse.Namespace) -> ChatOptions:
-    return ChatOptions(
-        url=arguments.url,
-        api_key=arguments.api_key,
+def chat_options(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ChatOptions:
+    """Raises ConfigError for what no server would take."""
+    options = ChatOptions(
+        url=environment.get(URL_VARIABLE, DEFAULT_URL) if arguments.url is None else arguments.url,
+        api_key=environment.get(KEY_VARIABLE) if arguments.api_key is None else arguments.api_key,
         system=arguments.system,
         temperature=arguments.temperature,
         seed=arguments.seed,
         max_tokens=arguments.max_tokens,
     )
+    reasons = [*_check_chat(options)]
+    if reasons:
+        raise ConfigError(*reasons)
+    return options
+
+
+def _check_chat(options: ChatOptions) -> Iterator[str]:
+    if options.api_key == "":
+        yield f"api-key refused: it is empty; give a key, or leave --api-key out and unset {KEY_VARIABLE}"
+    temperature = options.temperature
+    if temperature is not None and not (math.isfinite(temperature) and 0 <= temperature <= MAX_TEMPERATURE):
+        yield f"temperature refused: temperature={temperature:g}; give --temperature 0 to {MAX_TEMPERATURE:g}"
+    if options.seed is not None and not -(2**63) <= options.seed < 2**63:
+        yield f"seed refused: seed={options.seed}; give --seed a number of 64 bits"
+    if options.max_tokens is not None and options.max_tokens < 1:
+        yield f"max-tokens refused: max-tokens={options.max_tokens} tokens; give --max-tokens 1 or more"
 
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
-    defaults = DemoOptions()
-    parser.add_argument("--vram", default=defaults.vram, metavar="SIZE", help="the virtual card (default: %(default)s)")
-    parser.add_argument(
-        "--ctx", type=int, default=defaults.context_tokens, metavar="N", help="context in tokens (default: %(default)s)"
-    )
+    for name, metavar, meaning in (("vram", "SIZE", "the virtual card"), ("ctx", "N", "context in tokens")):
+        text = f"{meaning} (default: STRATA_{name.upper()}, or {DEMO_DEFAULTS[name]})"
+        parser.add_argument(f"--{name}", metavar=metavar, help=text)
     parser.add_argument(
         "--cache-dir",
         type=Path,
@@ -67,13 +97,3 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the demo model is kept (default: $XDG_CACHE_HOME/strata, or ~/.cache/strata)",
     )
     parser.add_argument("--model", type=Path, metavar="FILE", help="another GGUF file instead of the demo model")
-
-
-def demo_options(arguments: argparse.Namespace, *, api_key: str | None = None) -> DemoOptions:
-    return DemoOptions(
-        vram=arguments.vram,
-        context_tokens=arguments.ctx,
-        cache_dir=arguments.cache_dir,
-        model=arguments.model,
-        api_key=api_key,
-    )

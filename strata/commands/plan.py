@@ -53,7 +53,7 @@ def lending_line(plan: Plan) -> str:
     """Where a read gets its bytes from."""
     longest = plan.read(plan.options.context_tokens)
     if not longest.lent:
-        return f"in an arena of their own ({plan.no_loan})"
+        return "in an arena of their own"
     return f"on {len(longest.lent)} lent slots, {format_bytes(longest.extent.size_bytes)}, at the longest read"
 
 
@@ -67,6 +67,8 @@ def plan_lines(plan: Plan) -> list[str]:
         f"prompt    chunks of {prompt.chunk_tokens:,} tokens, ring of {len(prompt.ring)} slots "
         f"x {inventory.stride_bytes:,} B, {lending_line(plan)}",
     ]
+    if plan.no_loan:
+        lines.append(f"          {plan.no_loan}")
     if inventory.num_pairs:
         lines.append(
             f"experts   {inventory.num_pairs:,} blobs, {format_bytes(inventory.expert_bytes)}; "

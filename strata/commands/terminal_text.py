@@ -1,15 +1,27 @@
 """What a model wrote, made safe to print: text must not move the cursor, retitle the window or reorder what is read.
 
-Kept: everything printable, newline and tab. Dropped: escape sequences as a whole (ECMA-48: ESC, CSI, and strings such
-as OSC with what they hold), every other C0 and C1 control, carriage return, and the characters that reorder text
-(Unicode UAX #9: embeddings, overrides, isolates). Lone surrogates, which no terminal can be sent, become U+FFFD.
-Pure; knows nothing of terminals beyond that.
+Kept: everything visible, newline and tab. Dropped: escape sequences as a whole (ECMA-48: ESC, CSI, and strings such as
+OSC with what they hold), and every other character that stands for no text but acts on it, by Unicode's category:
+
+    Cc      C0 and C1 controls, carriage return among them
+    Cf      what reorders text (UAX #9: marks, embeddings, overrides, isolates), the byte order mark, the soft hyphen,
+            invisible operators, and the tags in which text can be hidden
+    Zl, Zp  separators of lines and paragraphs, which are a line end to some readers and nothing to others
+    Co      private characters: they mean what this terminal takes them for, and to some they are commands
+
+The two joiners, U+200C and U+200D, are Cf and kept: Persian and the scripts of India are misspelt without them, and
+emoji fall apart. Neither moves the cursor or reorders anything. Characters that Unicode may assign one day are kept,
+since most of them are next year's emoji; the block of the tags is not. Lone surrogates (Cs), which no terminal can be
+sent, become U+FFFD. Pure; knows nothing of terminals beyond that.
 """
 
+import unicodedata
 from enum import Enum, auto
 
 _KEPT_CONTROLS = "\n\t"
-_REORDERING = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x2070))))
+_JOINERS = "\u200c\u200d"
+_FIRST_TAG, _LAST_TAG = "\U000e0000", "\U000e007f"
+_DROPPED_CATEGORIES = frozenset(("Cc", "Cf", "Co", "Zl", "Zp"))
 _STRING_OPENERS_7BIT = frozenset("]PX^_")  # OSC, DCS, SOS, PM, APC after ESC
 _STRING_OPENERS_8BIT = frozenset("\x90\x98\x9d\x9e\x9f")
 _CSI, _ST, _ESC, _BEL = "\x9b", "\x9c", "\x1b", "\x07"
@@ -67,7 +79,7 @@ class Sanitizer:
             self._open_string()
         elif "\ud800" <= char <= "\udfff":
             return "\ufffd"
-        elif char in _KEPT_CONTROLS or not (_is_control(char) or char in _REORDERING):
+        elif _is_text(char):
             return char
         return ""
 
@@ -94,6 +106,12 @@ class Sanitizer:
 def one_line(text: str) -> str:
     """`text` on one safe line, for errors that came from somewhere else."""
     return " ".join(Sanitizer().feed(text).split())
+
+
+def _is_text(char: str) -> bool:
+    if " " <= char <= "~" or char in _KEPT_CONTROLS or char in _JOINERS:
+        return True
+    return unicodedata.category(char) not in _DROPPED_CATEGORIES and not _FIRST_TAG <= char <= _LAST_TAG
 
 
 def _is_control(char: str) -> bool:

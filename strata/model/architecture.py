@@ -68,6 +68,7 @@ def _spec(
         expert_weights_scale=hyper.expert_weights_scale,
         dense=dense,
         blobs=blobs,
+        identities=model.identities,
         num_nextn_layers=hyper.num_nextn_layers,
     )
 

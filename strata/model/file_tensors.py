@@ -9,6 +9,7 @@ from pathlib import Path
 
 from strata.core.errors import ModelError
 from strata.model.expected_tensors import Expected
+from strata.model.file_identity import shown
 from strata.model.gguf.limits import quoted
 from strata.model.quant_types import QUANT_TYPES, supported_names
 from strata.model.spec import TensorInfo
@@ -25,7 +26,7 @@ class FileTensors:
         return name in self._left
 
     def error(self, message: str) -> ModelError:
-        return ModelError(f"{self.path}: {message}")
+        return ModelError(f"{shown(self.path)}: {message}")
 
     def untaken(self) -> tuple[str, ...]:
         return tuple(self._left)

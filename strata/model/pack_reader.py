@@ -2,7 +2,8 @@
 
 Decides how the file is read: `preadv` straight into the target in blocks, no buffer of our own, no readahead, and the
 pages of the file given back to the kernel at once. While a model larger than half the machine's memory is copied, the
-host thus holds one copy of it, not two. Knows nothing of where the target lies.
+host thus holds one copy of it, not two. Holds every file against the one whose header was read, when it is opened and
+once more when the reading is over: weights of another file are never served. Knows nothing of where the target lies.
 """
 
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from strata.core.errors import ModelError
+from strata.model.file_identity import check_unchanged, identity_of, open_model_file, reason_of, shown
 from strata.model.spec import BlobPart, ModelSpec, TensorInfo
 
 BLOCK_BYTES = 8 * 1024 * 1024
@@ -20,7 +22,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
 class PackReader:
     """Open files of one model; a context manager. Raises ModelError naming the file that cannot be opened or read, or
-    that became shorter since its header was read."""
+    that is not what it was when its header was read; on leaving the context too, for a change under way."""
 
     def __init__(self, spec: ModelSpec) -> None:
         self._spec = spec
@@ -32,7 +34,17 @@ class PackReader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            if error is None:
+                self.check_unchanged()
+        finally:
+            self.close()
+
+    def check_unchanged(self) -> None:
+        """Raises ModelError when a file was written to since its header was read, as far as its time of modification
+        and its size tell."""
+        for path, descriptor in self._descriptors.items():
+            check_unchanged(path, was=self._spec.identities[path], now=identity_of(path, descriptor))
 
     def close(self) -> None:
         """May be called twice."""
@@ -78,21 +90,19 @@ class PackReader:
             try:
                 count = os.preadv(descriptor, [target[done : done + BLOCK_BYTES]], start)
             except OSError as error:
-                raise ModelError(f"{path}: cannot read at offset {start:,}: {error.strerror}") from None
+                raise ModelError(f"{shown(path)}: cannot read at offset {start:,}: {reason_of(error)}") from None
             if count == 0:
-                raise ModelError(f"{path}: the file ends at {start:,} B; it became shorter since its header was read")
+                raise ModelError(
+                    f"{shown(path)}: the file ends at {start:,} B; it became shorter since its header was read"
+                )
             done += count
             _drop_pages(descriptor, start, count)
 
     def _descriptor(self, path: Path) -> int:
         if path not in self._descriptors:
-            try:
-                descriptor = os.open(path, os.O_RDONLY)
-            except OSError as error:
-                raise ModelError(f"{path}: cannot open the model file: {error.strerror}") from None
-            # Blobs are scattered over the file; readahead would fetch neighbours that nobody drops.
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+            descriptor, identity = open_model_file(path)
             self._descriptors[path] = descriptor
+            check_unchanged(path, was=self._spec.identities[path], now=identity)
         return self._descriptors[path]
 
 

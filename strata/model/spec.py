@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from strata.model.file_identity import FileIdentity
+
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
@@ -64,7 +66,8 @@ class BlobLayout:
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
     """`dense` holds every tensor that is not part of a blob, by GGUF name; optional ones (biases, q/k norms, output)
-    are simply absent. `blobs[layer]` is None for a dense layer."""
+    are simply absent. `blobs[layer]` is None for a dense layer. `identities` has every file that a tensor lies in, as
+    it was when its header was read."""
 
     architecture: str
     name: str
@@ -83,6 +86,7 @@ class ModelSpec:
     expert_weights_scale: float
     dense: dict[str, TensorInfo]
     blobs: tuple[BlobLayout | None, ...]
+    identities: dict[Path, FileIdentity]
     num_nextn_layers: int = 0
 
     @property

@@ -146,7 +146,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, handler)
     if not script.announces:
         print("the file is broken", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(script.exit_code)
     print(f"strata: serving fake-model on {server.url}", flush=True)
     server.http.serve_forever()
 

@@ -41,3 +41,8 @@ def test_a_line_says_where_how_much_and_whose() -> None:
     lines = render_map([OwnedBytes("head", 0x100, 3 * 2**20), OwnedBytes("kv 0", 0x300100, 2**20)])
     assert lines[0].split() == ["0x00000100", "3.0", "MiB", "head", "#" * 24]
     assert lines[1].split() == ["0x00300100", "1.0", "MiB", "kv", "#" * 8]
+
+
+def test_a_share_of_nearly_nothing_is_a_dot_and_nothing_is_left_out() -> None:
+    lines = render_map([OwnedBytes("cache", 0, 2**28), OwnedBytes("table", 2**28, 2048), OwnedBytes("", 2**29, 0)])
+    assert [line.split()[-1] for line in lines] == ["#" * 32, "."]

@@ -1,6 +1,7 @@
 """The demo against a scripted server process: what makes it fail, and that the server never outlives it."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,16 +12,28 @@ from pathlib import Path
 
 import pytest
 
+from strata.cli import build_parser
 from strata.commands import child_server as child_server_module
 from strata.commands.child_server import ChildFailed, child_server
-from strata.commands.demo import TURNS, run, serve_command
-from strata.commands.options import DemoOptions
+from strata.commands.demo import TURNS, serve_command, show
+from strata.commands.options import DEMO_DEFAULTS, DEMO_FIXED, DEMO_MODEL_DEFAULTS, DemoOptions
+from strata.commands.starting import resolve_demo
+from strata.core.config.values import DeviceChoice, ServeConfig
+from strata.core.errors import ConfigError
+from strata.core.units import MIB
 from tests.commands import fake_server
 
 LAST_LINE = re.compile(
     r"demo: ok tokens=\d+ ttft_ms=\d+ prompt_tok_s=[\d.]+ decode_tok_s=[\d.]+ link_mib=[\d.]+ cache_hit=[\d.]+ "
     r"ring_entries=\d+ allocs_while_serving=0"
 )
+
+
+@pytest.fixture
+def clean(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in [name for name in os.environ if name.startswith("STRATA_")]:
+        monkeypatch.delenv(name)
+    return monkeypatch
 
 
 def command(**script: object) -> list[str]:
@@ -31,7 +44,7 @@ def demo(**script: object) -> int:
     def start_command(model: Path, options: DemoOptions) -> Sequence[str]:
         return command(**script)
 
-    return run(DemoOptions(model=Path("any.gguf")), start_command)
+    return show(Path("any.gguf"), DemoOptions(), start_command)
 
 
 def test_the_last_line_has_its_fixed_form(capfd: pytest.CaptureFixture[str]) -> None:
@@ -52,8 +65,8 @@ def test_answers_map_and_timings_are_shown(capfd: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ({"link_bytes": 0}, "link_mib=0"),
-        ({"ring_entries": 0}, "ring_entries=0"),
+        ({"link_bytes": 0}, "so all experts fitted on the card; lower --vram"),
+        ({"ring_entries": 0}, "ring_entries=0: no prompt was read through the ring; lower --vram"),
         ({"num_maps_while_serving": 2}, "allocs_while_serving=2"),
         ({"deltas": [" "]}, "a reply is empty"),
         ({"deltas": []}, "tokens=0"),
@@ -62,7 +75,7 @@ def test_answers_map_and_timings_are_shown(capfd: pytest.CaptureFixture[str]) ->
         ({"status": 503}, "the queue is full"),
         ({"timings": None}, "without its figures"),
         ({"exit_code": 3}, "exit code 3 after SIGTERM"),
-        ({"announces": False}, "exit code 2 before it served: the file is broken"),
+        ({"announces": False, "exit_code": 3}, "exit code 3 before it served: the file is broken"),
     ],
 )
 def test_what_did_not_hold_is_a_failure(
@@ -72,6 +85,12 @@ def test_what_did_not_hold_is_a_failure(
     captured = capfd.readouterr()
     assert "demo: failed: " in captured.err and reason in captured.err
     assert "demo: ok" not in captured.out
+
+
+def test_a_server_that_refuses_to_start_refuses_the_demo_with_its_own_reasons() -> None:
+    with pytest.raises(ConfigError) as caught:
+        demo(announces=False, exit_code=2)
+    assert caught.value.reasons == ("the file is broken",)
 
 
 def test_the_server_is_gone_when_the_block_is_left_by_an_error() -> None:
@@ -106,9 +125,9 @@ def test_a_server_that_says_nothing_is_given_up_and_ended() -> None:
 def test_a_signal_ends_the_demo_and_its_server(number: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
     assert threading.current_thread() is threading.main_thread()
     program = (
-        "import sys; from pathlib import Path; from strata.commands.demo import run\n"
+        "import sys; from pathlib import Path; from strata.commands.demo import show\n"
         "from strata.commands.options import DemoOptions\n"
-        f"sys.exit(run(DemoOptions(model=Path('any.gguf')), lambda model, options: {command(ending='hold')!r}))"
+        f"sys.exit(show(Path('any.gguf'), DemoOptions(), lambda model, options: {command(ending='hold')!r}))"
     )
     process = subprocess.Popen(
         [sys.executable, "-uc", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -134,8 +153,47 @@ def _answers(address: str) -> bool:
 
 
 def test_the_command_is_what_a_person_would_type() -> None:
-    command = serve_command(Path("m.gguf"), DemoOptions(vram="64MiB", context_tokens=512))
-    assert (
-        " ".join(command[1:])
-        == "-m strata serve m.gguf --device twin --port 0 --vram 64MiB --ctx 512 --cache-min-slots 16"
-    )
+    command = serve_command(Path("m.gguf"), DemoOptions({"device": "twin", "vram": "64MiB", "ctx": "512"}))
+    assert " ".join(command[1:]) == "-m strata serve m.gguf --device twin --vram 64MiB --ctx 512"
+
+
+def options_of(*arguments: str) -> tuple[ServeConfig, DemoOptions]:
+    resolved, options = resolve_demo(build_parser().parse_args(["demo", *arguments]))
+    return resolved.config, options
+
+
+def test_the_demo_has_a_small_card_that_may_lend_unless_told_otherwise(clean: pytest.MonkeyPatch) -> None:
+    config, options = options_of()
+    assert (config.vram_bytes, config.context_tokens, config.min_cache_slots) == (256 * MIB, 2048, 16)
+    assert options.serve_options == {**DEMO_FIXED, **DEMO_DEFAULTS, **DEMO_MODEL_DEFAULTS}
+
+
+def test_environment_and_file_win_over_the_defaults_of_the_demo(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "strata.toml"
+    file.write_text("ctx = 300\n")
+    clean.setenv("STRATA_CONFIG", str(file))
+    clean.setenv("STRATA_CACHE_MIN_SLOTS", "9")
+    clean.setenv("STRATA_VRAM", "64MiB")
+    config, options = options_of("--vram", "99MiB")
+    assert (config.vram_bytes, config.context_tokens, config.min_cache_slots) == (99 * MIB, 300, 9)
+    assert options.serve_options == {**DEMO_FIXED, "vram": "99MiB"}
+
+
+def test_another_model_has_the_floor_of_any_server(clean: pytest.MonkeyPatch) -> None:
+    config, options = options_of("--model", "any.gguf")
+    assert config.min_cache_slots is None and "cache-min-slots" not in options.serve_options
+
+
+def test_device_and_port_of_the_demo_are_its_own(clean: pytest.MonkeyPatch) -> None:
+    clean.setenv("STRATA_PORT", "8080")
+    clean.setenv("STRATA_DEVICE", "cuda")
+    config, _ = options_of()
+    assert (config.device, config.port) == (DeviceChoice.TWIN, 0)
+
+
+@pytest.mark.parametrize(("name", "value"), [("--ctx", "255"), ("STRATA_CTX", "100")])
+def test_a_context_too_small_for_the_conversation_is_refused(clean: pytest.MonkeyPatch, name: str, value: str) -> None:
+    if name.startswith("STRATA_"):
+        clean.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"ctx={value} tokens, .* takes up to 256; give {name} 256 or more"):
+        options_of(*([] if name.startswith("STRATA_") else [name, value]))

@@ -1,6 +1,7 @@
 """The four sources of a configuration: how values are written in each, and which one wins."""
 
 import argparse
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from strata.commands.config_sources import MAX_FILE_BYTES, read_switches, resolv
 from strata.commands.option_table import OPTIONS, SWITCHES
 from strata.commands.serve_options import written_options
 from strata.core.config.not_yet import NOT_YET
+from strata.core.config.refusals import check_config
 from strata.core.config.values import DeviceChoice, Mtp, Prefill, ServeConfig
 from strata.core.errors import ConfigError
 from strata.core.kv import KvFormat
@@ -281,9 +283,15 @@ def test_help_lists_every_option_switch_and_default(command: str, capsys: pytest
     assert all(switch.variable in text for switch in SWITCHES) and "--config" in text
 
 
-def test_abbreviations_are_no_options() -> None:
-    with pytest.raises(SystemExit):
-        command_line("--vram-seg", "64")
+def test_the_address_of_chat_is_no_unknown_variable() -> None:
+    assert resolve("m", {}, {"STRATA_URL": "http://127.0.0.1:1"}).notices == ()
+
+
+def test_the_configuration_file_of_the_readme_is_one(toml: Any) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("    # strata.toml\n")[2].partition("\n\n")[0]
+    found = config("--config", toml(textwrap.dedent(text)))
+    assert (found.port, found.min_cache_slots, found.switches.prefill_ring) == (8081, 64, 12)
+    assert check_config(found) == []
 
 
 def test_the_readme_has_every_option_and_switch_with_its_default() -> None:

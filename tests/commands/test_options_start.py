@@ -3,6 +3,7 @@ nothing was touched."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pytest
 
 from strata.commands.api_client import connect, get_json
 from strata.commands.child_server import child_server
-from strata.core.units import MIB
+from strata.core.units import KIB, MIB
 from tests.fixtures.models import write_random_model
 from tests.tidy.tree import ROOT
 
@@ -77,18 +78,16 @@ SWITCHED_ON = {
     "STRATA_MMQ_SLAB": "1",
 }
 REFUSED = [
-    "room refused: STRATA_MTP_ROOM_MIN=0 tokens without --mtp: there is no drafter whose block could be lent; give "
-    "--mtp or unset it",
-    "room refused: STRATA_MTP_ROOM_MIN=0 tokens with --batch: slot drafters share the block; leave one of them out",
+    "room refused: STRATA_MTP_ROOM_MIN=0 tokens without --mtp: there is no drafter whose block could be lent; unset it",
+    "room refused: STRATA_MTP_ROOM_MIN=0 tokens with --batch: slot drafters share the block; leave --batch out",
     "elastic loan refused: STRATA_PREFILL_ELASTIC_LOAN=1 without --vram-elastic: only a segmented arena can be "
-    "remapped; give --vram-elastic",
+    "remapped; unset it",
     "elastic loan refused: STRATA_PREFILL_ELASTIC_LOAN=1 with vram-segment-mib=2 MiB, at least 64 MiB are needed; "
     "raise --vram-segment-mib, or describe a small virtual card with --twin-segment-kib",
-    "elastic loan refused: STRATA_PREFILL_ELASTIC_LOAN=1 with --batch; leave one of them out",
-    "repeat loan refused: STRATA_PREFILL_REPEAT_LOAN=1 without STRATA_PREFILL_MTP_LOAN=1; set that one too",
-    "head loan refused: STRATA_PREFILL_HEAD_LOAN=1 without --mtp; give --mtp",
-    "head loan refused: STRATA_PREFILL_HEAD_LOAN=1 with spec=1 rows, at least 2 are needed; raise --spec (with --mtp "
-    "it is 3 by default)",
+    "elastic loan refused: STRATA_PREFILL_ELASTIC_LOAN=1 with --batch; leave --batch out",
+    "repeat loan refused: STRATA_PREFILL_REPEAT_LOAN=1 without STRATA_PREFILL_MTP_LOAN=1; unset this one",
+    "head loan refused: STRATA_PREFILL_HEAD_LOAN=1 without --mtp; unset it",
+    "head loan refused: STRATA_PREFILL_HEAD_LOAN=1 with spec=1 rows, at least 2 are needed; unset it",
     "head loan refused: STRATA_PREFILL_HEAD_LOAN=1, the model has no output head of its own (its token embedding is "
     "used, which every read needs); unset it",
     "--kv-resident=9 is not in this version; leave --kv-resident out",
@@ -160,7 +159,46 @@ def test_plan_shows_what_the_options_ask_for(tmp_path: Path, model: Path) -> Non
 def test_slots_that_the_card_cannot_hold_are_refused_with_the_missing_bytes(tmp_path: Path, model: Path) -> None:
     arguments = ("plan", str(model), "--vram", "2000KiB", "--twin-segment-kib", "16", "--ctx", "300")
     [line] = start(tmp_path, *arguments, "--cache-min-slots", "16").err
-    assert "16 cache slots" in line and "B are missing" in line and line.endswith("or lower --cache-min-slots")
+    assert "16 cache slots" in line and "B are missing" in line and "or lower --cache-min-slots (--vram=" in line
+
+
+@pytest.mark.parametrize("segment_kib", ["16", "4", "2048"])
+def test_a_refusal_says_how_large_the_card_must_be_in_whole_segments(
+    tmp_path: Path, model: Path, segment_kib: str
+) -> None:
+    segments = ("--twin-segment-kib", segment_kib)
+    arguments = ("plan", str(model), "--json", *segments, "--ctx", "300", "--cache-min-slots", "16")
+    [line] = start(tmp_path, *arguments, "--vram", "2MiB").err
+    size, unit = re.search(r"--vram=(\d+)(KiB|MiB) at least", line).groups()
+    least_bytes = int(size) * (MIB if unit == "MiB" else KIB)
+    assert least_bytes % (int(segment_kib) * KIB) == 0
+    assert start(tmp_path, *arguments, "--vram", f"{least_bytes}").code == 0
+    smaller = start(tmp_path, *arguments, "--vram", f"{least_bytes - 1}")
+    assert smaller.code == 2 and f"--vram={size}{unit} at least" in smaller.err[0]
+
+
+def test_the_demo_is_planned_before_its_server_starts(tmp_path: Path, model: Path) -> None:
+    arguments = ("demo", "--model", str(model), "--ctx", "300", "--vram", "160KiB")
+    ended = start(tmp_path, *arguments, STRATA_TWIN_SEGMENT_KIB="16")
+    assert ended.code == 2 and ended.out == "" and "subprocess.Popen" not in ended.touched
+    [line] = ended.err
+    assert line.startswith("strata: vram refused: ") and "B are missing" in line
+
+
+def test_an_output_that_nobody_reads_is_no_traceback(tmp_path: Path, model: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "strata", "inspect", str(model)]
+    ended = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_one_of_a_kind_is_written_in_the_singular(tmp_path: Path, model: Path) -> None:
+    lines = start(tmp_path, "inspect", str(model)).out.splitlines()
+    assert ", 1 shard, " in lines[0] and "MTP           no NextN blocks" in lines
+    [embedding] = [line for line in lines if line.startswith("embedding")]
+    assert " 1 tensor  " in embedding
 
 
 def test_a_line_about_an_unknown_variable_leaves_json_alone(tmp_path: Path, model: Path) -> None:

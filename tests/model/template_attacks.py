@@ -92,11 +92,13 @@ ATTACKS_ON_MEMORY_AND_MANNERS = {
     "extends": "{% extends 'x' %}",
     "autoescape": "{% autoescape true %}{% endautoescape %}",
     "raise": "{{ raise_exception('roles must alternate') }}",
+    "raise long": "{{ raise_exception('ab ' * 2500000) }}",
     "division": "{{ 1 / 0 }}",
     "undefined": "{{ missing.attribute }}",
     "wrong types": "{{ 1 + 'a' }}",
     "lookup": "{{ missing() }}",
     "unset variable": "{% if false %}{% set x = 1 %}{% endif %}{{ x.y }}",
+    "lone surrogate": "{{ '\\ud800' }}",
     "unknown filter": "{{ 1 | nosuchfilter }}",
     "unknown test": "{{ 1 is nosuchtest }}",
     "syntax": "{% for %}",
@@ -106,4 +108,123 @@ ATTACKS_ON_MEMORY_AND_MANNERS = {
     "deep blocks": "{% if true %}" * 120 + "x" + "{% endif %}" * 120,
     "deep loops": "{% for i in [1] %}" * 24 + "x" + "{% endfor %}" * 24,
     "long source": "a" * (MAX_SOURCE_CHARS + 1),
+}
+
+
+def doubled(use: str, *, times: int = 60, of: str = "('x',)", to: str = "(n.v, n.v)") -> str:
+    """`use` of n.v, which shares its parts so that it is 2 ** times values when written out."""
+    steps = "{% for i in range(" + str(times) + ") %}{% set n.v = " + to + " %}{% endfor %}"
+    return "{% set n = namespace(v=" + of + ") %}" + steps + use
+
+
+def many(statement: str) -> str:
+    return "{% for i in range(99999) %}{% for j in range(99999) %}" + statement + "{% endfor %}{% endfor %}"
+
+
+def on_large(use: str) -> str:
+    """`use` again and again of n.v, a value that is only just allowed."""
+    return doubled(many(use), times=15)
+
+
+def collected(name: str, arguments: str) -> str:
+    """A macro that keeps what it was called with, called with that twice."""
+    macro = "{% macro f(n) %}{% set n.v = " + name + " %}{% endmacro %}"
+    return (
+        macro + "{% set n = namespace(v=1) %}{% for i in range(60) %}{{ f(n, " + arguments + ") }}{% endfor %}{{ n.v }}"
+    )
+
+
+_TOO_LARGE = "one value of it is too large"
+_RAN_ON = "it ran on"
+
+ATTACKS_BY_SHARING = {
+    "key of a dict": (doubled("{% set d = {n.v: 1} %}"), _TOO_LARGE),
+    "key of a message": (doubled("{{ messages[0][n.v] }}"), _TOO_LARGE),
+    "key of dict()": (doubled("{{ dict([(n.v, 1)]) }}"), _TOO_LARGE),
+    "key of namespace()": (doubled("{{ namespace([(n.v, 1)]) }}"), _TOO_LARGE),
+    "key of get": (doubled("{{ messages[0].get(n.v) }}"), _TOO_LARGE),
+    "path of map": (doubled("{{ messages | map(attribute=n.v) | list }}"), _TOO_LARGE),
+    "name of map": (doubled("{{ messages | map(n.v) | list }}"), _TOO_LARGE),
+    "in a dict": (doubled("{{ n.v in messages[0] }}"), _TOO_LARGE),
+    "is in a dict": (doubled("{{ n.v is in messages[0] }}"), _TOO_LARGE),
+    "is filter": (doubled("{{ n.v is filter }}"), "No test named"),
+    "is lower": (doubled("{{ n.v is lower }}"), _TOO_LARGE),
+    "equal": (doubled("{{ n.v == n.v }}", of="[1]", to="[n.v, n.v]"), _TOO_LARGE),
+    "less": (doubled("{{ n.v < n.v }}", of="[1]", to="[n.v, n.v]"), _TOO_LARGE),
+    "printed": (doubled("{{ n.v }}"), _TOO_LARGE),
+    "formatted": (doubled("{{ '%s' % (n.v,) }}"), _TOO_LARGE),
+    "encoded": (doubled("{{ n.v | tojson }}"), _TOO_LARGE),
+    "sorted": (doubled("{{ [n.v, n.v] | sort }}"), _TOO_LARGE),
+    "unique": (doubled("{{ [{'a': n.v}] | unique(attribute='a') | list }}"), _TOO_LARGE),
+    "changed": (doubled("{% for i in [1] %}{{ loop.changed(n.v) }}{% endfor %}"), _TOO_LARGE),
+    "raised": (doubled("{{ raise_exception(n.v) }}"), _TOO_LARGE),
+    "name of what is missing": (doubled("{{ messages[n.v].x }}"), _TOO_LARGE),
+    "dicts": (doubled("{{ n.v | tojson }}", of="{}", to="{'a': n.v, 'b': n.v}"), _TOO_LARGE),
+    "dict()": (doubled("{{ n.v }}", of="{}", to="dict(a=n.v, b=n.v)"), _TOO_LARGE),
+    "tuple sum": (doubled("{{ n.v }}", to="((n.v,) + (n.v,))"), _TOO_LARGE),
+    "list product": (doubled("{{ n.v }}", of="[1]", to="[n.v] * 2"), _TOO_LARGE),
+    "sum filter": (doubled("{{ n.v }}", of="[1]", to="[[n.v], [n.v]] | sum(start=[])"), _TOO_LARGE),
+    "map to lists": (doubled("{{ n.v }}", of="[1]", to="[n.v, n.v] | map('list') | list"), _TOO_LARGE),
+    "items": (doubled("{{ n.v }}", of="{}", to="dict({'a': n.v, 'b': n.v} | items)"), _TOO_LARGE),
+    "macro varargs": (collected("varargs", "n.v, n.v"), _TOO_LARGE),
+    "macro kwargs": (collected("kwargs", "a=n.v, b=n.v"), _TOO_LARGE),
+    "namespaces in a list": (doubled("{{ n.v }}", to="[namespace(a=n.v)]"), "may hold plain data, not a"),
+    "methods in a list": ("{{ [messages[0].get] }}", "may hold plain data, not a"),
+    "long chain of tuples": (
+        "{% set n = namespace(v=()) %}{% for i in range(99999) %}{% set n.v = (n.v,) %}{% endfor %}{{ {n.v: 1} }}",
+        "nested more than 100 levels",
+    ),
+    "long chain of generators": (
+        "{% set n = namespace(v='a') %}" + many("{% set n.v = n.v | map('string') %}") + "{{ n.v | list }}",
+        "too much text",
+    ),
+    "hashed again and again": (on_large("{% set d = {n.v: 1} %}"), "a key or an index"),
+    "index again and again": (on_large("{% set d = messages[n.v] %}"), "a key or an index"),
+    "asked again and again": (on_large("{% if n.v in messages[0] %}{% endif %}"), _RAN_ON),
+    "compared again and again": (on_large("{% if n.v == n.v %}{% endif %}"), _RAN_ON),
+    "counted again and again": (on_large("{% if n.v.count(1) %}{% endif %}"), _RAN_ON),
+    "unpacked again and again": (
+        "{% macro f() %}{{ varargs[0] }}{% endmacro %}{% set x = range(99999) | list %}" + many("{{ f(*x) }}"),
+        _RAN_ON,
+    ),
+    "items again and again": (
+        "{% set x = {'a': [1] * 9999} %}" + many("{% if x.items() == 1 %}{% endif %}"), _RAN_ON
+    ),
+    "view kept again and again": ("{{ [messages[0].items()] }}", "may hold plain data, not a"),
+    "views subtracted": ("{{ messages[0].keys() - [1] }}", "is not defined"),
+    "number again and again": ("{% set x = '9' * 4000000 %}" + many("{% set y = x | float %}"), _RAN_ON),
+    "backward search": ("{% set x = 'a' * 2000000 %}{{ x.rfind('ab' ~ x[:1000000]) }}", _RAN_ON),
+    "backward partition": ("{% set x = 'a' * 2000000 %}{{ x.rpartition('ab' ~ x[:1000000]) }}", _RAN_ON),
+    "backward split": ("{% set x = 'a' * 2000000 %}{{ x.rsplit('ab' ~ x[:1000000]) }}", _RAN_ON),
+    "long path": ("{{ range(99999) | map('string') | map(attribute='0.' * 999999 ~ '0') }}", "an attribute's path"),
+    "long path of selectattr": ("{{ ['a'] | selectattr('0.' * 999999 ~ '0') | list }}", "an attribute's path"),
+    "long path of sort": ("{{ ['a'] | sort(false, false, '0.' * 999999 ~ '0') }}", "an attribute's path"),
+    "long path of min": ("{{ ['a'] | min(false, '0.' * 999999 ~ '0') }}", "an attribute's path"),
+    "path of many": (many("{% set y = 'aaaaaaaaa' | map(attribute='" + "0." * 99 + "0') %}"), _RAN_ON),
+    "odd": ("{{ '%999999999d' is odd }}", "text has no remainder"),
+    "even": ("{{ '%999999999d' is even }}", "text has no remainder"),
+    "divisible": ("{{ '%999999999d' is divisibleby 1 }}", "text has no remainder"),
+    "rounded text": ("{{ ('a' * 4000000) | round(9, 'floor') }}", "want a number, not a str"),
+    "rounded list": ("{{ [1, 2] | round(9, 'ceil') }}", "want a number, not a list"),
+    "loop sorted": ("{% for x in [[1], [2]] %}{{ loop | sort }}{% endfor %}", "a loop is no list"),
+    "loop searched": ("{% for x in [[1], [2]] %}{{ ([1], 1) in loop }}{% endfor %}", "a loop is no list"),
+    "loop joined": ("{% for x in [[1], [2]] %}{{ ''.join(loop) }}{% endfor %}", "may hold plain data, not a"),
+    "separators": ("{{ range(60000) | list | tojson(separators=('a' * 1000000, ':')) }}", "separators must be two"),
+    "many separators": ("{{ [1] | tojson(separators='a' * 1000000) }}", "separators must be two"),
+    "indent of text": ("{{ [1] | tojson(indent='a' * 1000000) }}", "tojson: indent is a str"),
+    "indent of depth": (
+        doubled("{{ n.v | tojson(indent=16) }}", times=60, of="[0] * 50000", to="[n.v]"), "too much text"
+    ),
+    "indented line ends": ("{{ ('\\r' * 2000000) | indent(2000) }}", "too much text"),
+    "spelled out": ("{{ '%r' % ('\\u0378' * 4000000) }}", "too much text"),
+    "long number": ("{{ 0x" + "f" * 50000 + " }}", "a number of 200000 bits"),
+    "long name": ("{{ messages." + "a" * 50000 + " }}", "a name of 50000 characters"),
+    "number times number": (again("x=2 ** 500", "{% set n.x = n.x * n.x %}"), "a number of 2002 bits"),
+}  # fmt: skip
+"""Each with what its refusal must say: it is refused for what it does, and not for having run out of a machine."""
+
+HARMLESS_SHARING = {
+    "nested namespaces": (doubled("{{ n.v }}", to="namespace(a=n.v, b=n.v)"), "<namespace>"),
+    "namespace in itself": ("{% set n = namespace() %}{% set n.v = n %}{{ n.v.v.v }}{{ n == n.v }}", "<namespace>True"),
+    "namespace keys": (doubled("{{ n.v == n.v }}", to="namespace(a=n.v, b=n.v)"), "True"),
 }

@@ -12,6 +12,8 @@ from strata.model.chat_template.shield import Shield
 from strata.model.chat_template.template import ChatTemplate, TemplateOrigin, template_source
 from tests.model.template_attacks import ATTACKS_ON_MEMORY_AND_MANNERS, ATTACKS_ON_TIME
 
+COST = ("it ran on", "too much text", "prompt is too long", "nested more than")
+
 MESSAGES = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "  Hi <b>&</b>  "},
@@ -95,7 +97,7 @@ def refusal_of(source: str) -> RequestError:
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ATTACKS_ON_TIME.values(), ids=ATTACKS_ON_TIME)
 def test_a_template_that_runs_on_is_a_refused_request(source: str) -> None:
-    assert any(reason in refusal_of(source).message for reason in ("it ran on", "too much text", "prompt is too long"))
+    assert any(reason in refusal_of(source).message for reason in COST)
 
 
 @pytest.mark.parametrize("source", ATTACKS_ON_MEMORY_AND_MANNERS.values(), ids=ATTACKS_ON_MEMORY_AND_MANNERS)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from strata.core.errors import ModelError
 from strata.model.gguf.model_file import open_model
@@ -40,6 +42,13 @@ TOKENIZER = (
 
 def refusal(path: Path) -> str:
     """The one reason that `path` is refused for; it must name the file and fit one line."""
+    reason = refusal_of_any(path)
+    assert path.name in reason
+    return reason
+
+
+def refusal_of_any(path: Path) -> str:
+    """The same for a path whose name no line could show."""
     tracemalloc.start()
     try:
         with pytest.raises(ModelError) as caught:
@@ -48,8 +57,7 @@ def refusal(path: Path) -> str:
     finally:
         tracemalloc.stop()
     (reason,) = caught.value.reasons
-    assert str(path.name) in reason
-    assert "\n" not in reason and len(reason) < 700
+    assert reason.isprintable() and len(reason) < 700
     assert peak_bytes < 8 * 1024 * 1024
     return reason
 
@@ -209,9 +217,40 @@ def test_an_unreadable_file_is_refused_in_one_line(tmp_path: Path) -> None:
     assert "Permission denied" in refusal(path)
 
 
-def test_a_name_with_a_null_byte_is_refused() -> None:
-    with pytest.raises(ModelError, match="null"):
-        open_model("a\0b")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("a\0b", "null"),
+        ("x" * 300, "File name too long"),
+        ("x/" * 2_500, "File name too long"),
+        ("\ud800", "surrogates not allowed"),
+        ("two\nlines", "No such file"),
+        ("\x1b[2J", "No such file"),
+        ("file.gguf/x", "Not a directory"),
+    ],
+)
+def test_a_path_that_cannot_be_one_is_refused_in_one_short_line(name: str, reason: str, tmp_path: Path) -> None:
+    PLAIN.write(tmp_path / "file.gguf")
+    assert reason in refusal_of_any(tmp_path / name)
+
+
+@given(st.text(min_size=1, max_size=300))
+def test_any_text_is_a_path_or_a_refusal_in_one_line(name: str) -> None:
+    refusal_of_any(Path("/nowhere", name.lstrip("/.")))
+
+
+@pytest.mark.parametrize("name", ["two\nlines.gguf", "\x1b[2J.gguf", "\udcff.gguf", "a-00001-of-00002\n.gguf"])
+def test_a_broken_file_of_an_unprintable_name_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    broken = replace(PLAIN, keys=PLAIN.keys[1:]).write(tmp_path / name)
+    assert "general.architecture" in refusal_of_any(broken)
+    (tmp_path / f"second {name}").touch()
+    assert "holds 2 models" in refusal_of_any(tmp_path)
+
+
+def test_a_missing_shard_that_cannot_be_looked_up_is_a_refusal(tmp_path: Path) -> None:
+    PLAIN.with_key("split.count", scalar(U16, 2)).write(tmp_path / "m-00001-of-00002.gguf")
+    (tmp_path / "m-00002-of-00002.gguf").symlink_to(tmp_path / ("x" * 300))
+    assert "File name too long" in refusal_of_any(tmp_path / "m-00001-of-00002.gguf")
 
 
 def test_control_characters_of_a_file_do_not_reach_the_message(tmp_path: Path) -> None:

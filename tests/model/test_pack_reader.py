@@ -3,6 +3,8 @@
 import ctypes
 import mmap
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ from hypothesis import strategies as st
 from strata.core.errors import ModelError
 from strata.model import pack_reader
 from strata.model.architecture import spec_of
+from strata.model.file_identity import FileIdentity
+from strata.model.gguf import model_file
+from strata.model.gguf.header import FileHeader, read_header
 from strata.model.gguf.model_file import open_model
 from strata.model.pack_reader import PackReader
 from strata.model.spec import ModelSpec
@@ -60,6 +65,27 @@ def read_everything(spec: ModelSpec) -> dict[str, bytes]:
                 reader.read_blob(layer=layer, expert=expert, target=memoryview(target))
                 read[f"blob {layer} {expert}"] = bytes(target)
     return read
+
+
+OLD_NS = 1_600_000_000_000_000_000
+"""When the files of `old_model` were last written to: long enough ago that every write since shows in the time."""
+
+
+def old_model(folder: Path) -> ModelSpec:
+    """A model of two shards and what its headers say."""
+    first = write_random_model(folder / "m.gguf", splits=2)
+    for shard in first.parent.glob("m-*.gguf"):
+        os.utime(shard, ns=(OLD_NS, OLD_NS))
+    return spec_of(open_model(first))
+
+
+def read_around(spec: ModelSpec, change: Callable[[], None]) -> None:
+    """The first dense tensor in the order of the files, then `change`, then the last one."""
+    first, *_, last = sorted(spec.dense.values(), key=lambda info: (info.path, info.offset_bytes))
+    with PackReader(spec) as reader:
+        reader.read_tensor(first, memoryview(bytearray(first.size_bytes)))
+        change()
+        reader.read_tensor(last, memoryview(bytearray(last.size_bytes)))
 
 
 @pytest.mark.slow
@@ -136,9 +162,124 @@ def test_pages_are_dropped_while_reading_and_not_only_at_the_end(tmp_path: Path)
 def test_a_file_that_became_shorter_is_an_error_not_a_signal(kept_bytes: int, tmp_path: Path) -> None:
     path = write_random_model(tmp_path / "m.gguf")
     spec = spec_of(open_model(path))
-    os.truncate(path, kept_bytes)
+    whole_bytes = path.stat().st_size
     with pytest.raises(ModelError, match=r"m\.gguf: the file ends at .* became shorter since"):
+        read_around(spec, partial(os.truncate, path, kept_bytes))
+    with pytest.raises(ModelError, match=rf"m\.gguf: .* it had {whole_bytes:,} B, it has {kept_bytes:,} B now; start"):
         read_everything(spec)
+
+
+def same_shard_of_another_model(path: Path) -> Path:
+    write_random_model(path.parent / "other" / "m.gguf", splits=2, seed=1)
+    return path.parent / "other" / path.name
+
+
+def renamed_over(path: Path) -> None:
+    os.replace(same_shard_of_another_model(path), path)
+    os.utime(path, ns=(OLD_NS, OLD_NS))
+
+
+def written_in_place(path: Path) -> None:
+    content = same_shard_of_another_model(path).read_bytes()
+    with path.open("r+b") as file:
+        file.write(content)
+
+
+def grown(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"more")
+    os.utime(path, ns=(OLD_NS, OLD_NS))
+
+
+def linked_to_another(path: Path) -> None:
+    path.rename(path.with_name("original"))
+    path.symlink_to(same_shard_of_another_model(path))
+    os.utime(path, ns=(OLD_NS, OLD_NS))
+
+
+def made_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def made_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (renamed_over, "another file lies at this path now"),
+        (linked_to_another, "another file lies at this path now"),
+        (written_in_place, "B were written to"),
+        (grown, "it has .* B now"),
+        (made_a_pipe, "is not a regular file"),
+        (made_a_folder, "is not a regular file"),
+    ],
+)
+@pytest.mark.parametrize("shard", ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"])
+def test_weights_of_another_file_than_the_headers_are_refused(
+    change: Callable[[Path], None], reason: str, shard: str, tmp_path: Path
+) -> None:
+    """Size and time are equal where the change does not need another one, so each part of the identity counts."""
+    spec = old_model(tmp_path)
+    change(tmp_path / shard)
+    with pytest.raises(ModelError, match=reason) as caught:
+        read_everything(spec)
+    assert shard in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_refused_file_is_closed(tmp_path: Path) -> None:
+    spec = old_model(tmp_path)
+    for shard in spec.identities:
+        written_in_place(shard)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ModelError):
+        read_everything(spec)
+    made_a_pipe(next(iter(spec.identities)))
+    with pytest.raises(ModelError):
+        read_everything(spec)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_file_written_to_while_it_is_read_is_refused_at_the_end(tmp_path: Path) -> None:
+    spec = old_model(tmp_path)
+    with pytest.raises(ModelError, match=r"00001-of-00002\.gguf: .* B were written to"):
+        read_around(spec, partial(written_in_place, tmp_path / "m-00001-of-00002.gguf"))
+
+
+def test_an_error_of_the_reader_is_not_hidden_by_a_change(tmp_path: Path) -> None:
+    spec = old_model(tmp_path)
+
+    def change_and_fail() -> None:
+        written_in_place(tmp_path / "m-00001-of-00002.gguf")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        read_around(spec, change_and_fail)
+
+
+def test_a_header_written_to_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_and_grow(path: Path, descriptor: int, identity: FileIdentity) -> FileHeader:
+        header = read_header(path, descriptor, identity)
+        grown(path)
+        return header
+
+    path = write_random_model(tmp_path / "m.gguf")
+    monkeypatch.setattr(model_file, "read_header", read_and_grow)
+    with pytest.raises(ModelError, match=r"m\.gguf: the file changed since its header was read"):
+        open_model(path)
+
+
+def test_reading_and_another_name_leave_a_file_what_it_was(tmp_path: Path) -> None:
+    spec = old_model(tmp_path)
+    first = next(iter(spec.identities))
+    first.read_bytes()
+    first.with_name("second name").hardlink_to(first)
+    first.chmod(0o400)
+    assert read_everything(spec) == read_everything(spec)
 
 
 def test_a_file_that_went_away_is_an_error(tmp_path: Path) -> None:

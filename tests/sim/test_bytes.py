@@ -2,6 +2,8 @@
 
 import os
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -9,7 +11,9 @@ import torch
 from sim import errors
 from sim.bytes import POISON, BytesPayload, positional_digest
 from sim.device import SimDevice, describe_twin
+from sim.pages import PageRange
 from strata.core.commands import Access, Fill, Launch, Map, Notify, Stream, Transfer, Unmap
+from strata.core.errors import ConfigError, DeviceError
 from strata.core.events import Failed
 from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.device import DeviceDescription
@@ -224,6 +228,69 @@ def test_memory_is_taken_as_it_is_written_not_as_it_is_reserved() -> None:
 def _resident_pages() -> int:
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1])
+
+
+@contextmanager
+def limited(what: int, limit: int) -> Iterator[None]:
+    """This process may have at most `limit` of `what` (a number of the resource module), until the end."""
+    soft, hard = resource.getrlimit(what)
+    resource.setrlimit(what, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(what, (soft, hard))
+
+
+HUGE = 1 << 40
+BEYOND = (1 << 64) + PAGE
+"""libc takes it for one page."""
+
+
+@pytest.mark.parametrize("size_bytes", [HUGE, BEYOND, 1 << 63, 1 << 70])
+@pytest.mark.parametrize(
+    ("name", "option", "remedy"),
+    [
+        ("vram", "arena_bytes", "lower --vram"),
+        ("pack", "pack_bytes", "use a smaller model, or"),
+        ("staging", "staging_bytes", "use a smaller model, or"),
+    ],
+)
+def test_memory_that_the_host_does_not_have_is_refused_in_one_line(
+    name: str, option: str, remedy: str, size_bytes: int
+) -> None:
+    sizes = {"arena_bytes": PAGE, "pack_bytes": PAGE, "staging_bytes": PAGE, option: size_bytes}
+    before = _num_files()
+    # Half of what is asked for, so that the system says no; the larger ones never get to it.
+    with limited(resource.RLIMIT_AS, HUGE // 2), pytest.raises(ConfigError) as caught:
+        BytesPayload(describe_twin(segment_bytes=PAGE, **sizes))
+    (reason,) = caught.value.reasons
+    assert reason.startswith(f"twin refused: {name}={size_bytes:,} B of this host's memory: ")
+    assert remedy in reason
+    assert "\n" not in reason
+    assert ("Cannot allocate memory" in reason) == (size_bytes == HUGE)
+    assert _num_files() == before
+    assert caught.value.__cause__ is not None
+
+
+def test_a_memory_file_that_is_too_large_is_refused_and_nothing_is_left() -> None:
+    before = _num_files(), _address_bytes()
+    for _ in range(20):
+        with limited(resource.RLIMIT_FSIZE, PAGE), pytest.raises(ConfigError, match=r"vram=.* File too large; lower"):
+            BytesPayload(describe_twin(arena_bytes=1 << 32, segment_bytes=PAGE, pack_bytes=1 << 32, staging_bytes=PAGE))
+    assert _num_files() == before[0]
+    assert _address_bytes() - before[1] < 1 << 32
+
+
+def _address_bytes() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * PAGE
+
+
+def test_a_range_that_the_system_refuses_is_an_error_of_the_device() -> None:
+    pages = PageRange(PAGE, is_reserved=True)
+    with pytest.raises(DeviceError, match=f"^mmap of {PAGE:,} B failed: Bad file descriptor$"):
+        pages.show(0, size_bytes=PAGE, file=-1, file_offset_bytes=0)
+    pages.close()
 
 
 def test_segments_smaller_than_a_page_are_refused() -> None:

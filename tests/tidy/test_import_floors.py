@@ -70,7 +70,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "sim/world": ("sim", "strata.engine", "strata.device", "strata.core"),
     "fuzz": ("fuzz", "sim", "strata.core"),
 }
-"""Folder or file -> the modules of ours that it may import. Of several entries that a file is under, the longest counts."""
+"""Folder or file -> the modules of ours that it may import. Of several entries over a file the longest counts."""
 
 OTHERS: dict[str, frozenset[str]] = {
     "strata/core": frozenset(),

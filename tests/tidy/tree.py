@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("strata", "sim", "kernels")
+PACKAGES = ("strata", "sim", "kernels", "fuzz")
 
 
 @dataclass(frozen=True)

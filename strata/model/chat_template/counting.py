@@ -30,10 +30,12 @@ HOOKS: dict[str, Callable[..., Any]] = {
     "compare": operations.compare,
     "take_slice": operations.take_slice,
     "keep_literal": operations.keep_literal,
+    "as_key": operations.as_key,
 }
 """What a rewritten template calls, by the environment attribute it must find it under."""
 
 _BODIES = (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Block)
+_MAX_NAME_CHARS = 256
 _REFUSED = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends, nodes.EvalContextModifier)
 
 
@@ -100,6 +102,20 @@ class _Charger(NodeTransformer):
             return node
         bounds = [bound or nodes.Const(None) for bound in (node.arg.start, node.arg.stop, node.arg.step)]
         return _hook("take_slice", node.node, *bounds, lineno=node.lineno)
+
+    def visit_Getattr(self, node: nodes.Getattr) -> nodes.Node:
+        if len(node.attr) > _MAX_NAME_CHARS:
+            raise TemplateSyntaxError(f"a name of {len(node.attr)} characters, limit {_MAX_NAME_CHARS}", node.lineno)
+        return self.generic_visit(node)
+
+    def visit_Const(self, node: nodes.Const) -> nodes.Node:
+        operations.check_number(node.value)
+        return node
+
+    def visit_Pair(self, node: nodes.Pair) -> nodes.Node:
+        self.generic_visit(node)
+        node.key = _hook("as_key", node.key, lineno=node.lineno)
+        return node
 
     def _literal(self, node: nodes.List | nodes.Tuple | nodes.Dict) -> nodes.Node:
         self.generic_visit(node)

@@ -15,11 +15,14 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from jinja2.utils import Namespace
 
 from strata.model.chat_template import operations
-from strata.model.chat_template.budget import ELEMENT_CHARS, STEPS_PER_CALL, current
+from strata.model.chat_template.budget import STEPS_PER_CALL, current
 from strata.model.chat_template.counting import HOOKS, GenerationTag
-from strata.model.chat_template.filters import FILTERS, TESTS
+from strata.model.chat_template.filters import FILTERS
+from strata.model.chat_template.predicates import TESTS
+from strata.model.chat_template.str_methods import STR_METHODS, call_str_method
 
 _HOOKS = frozenset(HOOKS.values())
+_SCOPES = ("_loop_vars", "_block_vars")  # jinja adds them to calls, for functions that take its context; none here does
 _DATE_FORMAT_CHARS = 128
 _DICT_METHODS = frozenset({"get", "items", "keys", "values"})
 _LIST_METHODS = frozenset({"count", "index"})
@@ -28,6 +31,16 @@ _LIST_METHODS = frozenset({"count", "index"})
 def raise_exception(message: object) -> NoReturn:
     """What templates call to refuse a conversation."""
     raise TemplateError(operations.text_of(message))
+
+
+class OpaqueNamespace(Namespace):
+    """A namespace that does not print what it holds: it can hold itself, and any number of namespaces twice each."""
+
+    def __init__(self, /, *pairs: Any, **named: Any) -> None:
+        super().__init__(operations.named_values(*pairs, **named))
+
+    def __repr__(self) -> str:
+        return "<namespace>"
 
 
 class TemplateEnvironment(ImmutableSandboxedEnvironment):
@@ -49,8 +62,8 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.tests = dict(TESTS)
         self.globals = {
             "range": safe_range,
-            "dict": dict,
-            "namespace": Namespace,
+            "dict": operations.make_dict,
+            "namespace": OpaqueNamespace,
             "raise_exception": raise_exception,
             "strftime_now": self.strftime_now,
         }
@@ -69,7 +82,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         if not super().is_safe_attribute(obj, attr, value):
             return False
         if isinstance(obj, str):
-            return attr in operations.STR_METHODS
+            return attr in STR_METHODS
         if isinstance(obj, Mapping):
             return attr in _DICT_METHODS
         if isinstance(obj, list | tuple):
@@ -83,14 +96,24 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         return operations.calculate(operator, left, right)
 
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """Filters come here for each part of an attribute's path."""
+        current().step(1)
+        return super().getitem(obj, operations.as_key(argument))
+
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(__obj, FunctionType) and __obj in _HOOKS:
             return __obj(*args)
-        current().step(STEPS_PER_CALL)
-        if isinstance(__obj, BuiltinMethodType) and isinstance(__obj.__self__, str):
-            return operations.call_str_method(__obj.__name__, __obj.__self__, *args, **kwargs)
-        if __obj is dict or __obj is Namespace:
-            current().produce(ELEMENT_CHARS * (1 + len(kwargs) + sum(len(arg) for arg in args)))
-        elif not isinstance(__obj, Macro):  # a macro's body is charged where it runs
+        for name in _SCOPES:
+            kwargs.pop(name, None)
+        current().step(STEPS_PER_CALL + len(args) + len(kwargs))
+        if isinstance(__obj, BuiltinMethodType):
+            if isinstance(__obj.__self__, str):
+                return call_str_method(__obj.__name__, __obj.__self__, *args, **kwargs)
+            if isinstance(__obj.__self__, list | tuple):  # `count` and `index` look at each element
+                current().scan_deep(__obj.__self__)
+        if isinstance(__obj, Macro):  # its body is charged where it runs
+            current().keep_arguments((*args, *kwargs.values()))
+        else:
             current().scan_deep(*args, *kwargs.values())
         return super().call(__context, __obj, *args, **kwargs)

@@ -1,55 +1,34 @@
-"""The filters and tests a chat template may use: those that published templates use, each priced.
+"""The filters a chat template may use: those that published templates use, each priced.
 
 Decides the list. A filter that is not in it does not exist for a template (`center`, `wordwrap`, `urlize`, `xmlattr`,
-`batch` and such have no place in a prompt).
+`batch` and such have no place in a prompt). None is lazy: `map` and `select` give lists, so a template has no chain of
+generators to hang work on (Python would also free a long chain by recursion in C, without a check).
 """
 
 import html
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any
 
 from jinja2 import filters as jinja_filters
-from jinja2 import tests as jinja_tests
 from jinja2.exceptions import SecurityError
 
 from strata.model.chat_template import operations
 from strata.model.chat_template.budget import STEPS_PER_CALL, counted, current
+from strata.model.chat_template.json_text import to_json
+from strata.model.chat_template.sizes import ELEMENT_CHARS
+from strata.model.chat_template.str_methods import call_str_method, num_lines, replace
+from strata.model.chat_template.str_methods import join as join_with
 
 _SORT_FACTOR = 20  # comparisons an element, up to a million elements
-_NOT_ASCII = re.compile("[^\x00-\x7f\ue000-\uf8ff\U000f0000-\U0010ffff]")
+_MAX_PATH_CHARS = 256
 
 Function = Callable[..., Any]
 
 
-def to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Plain JSON, without the HTML escapes of jinja's own filter. Private-use characters are never escaped: they may
-    stand for broken-up control tokens (`shield`)."""
-    if indent is not None and not 0 <= indent <= 16:
-        raise SecurityError(f"tojson: indent={indent} is not in 0 .. 16")
-    budget = current()
-    before = budget.scanned_chars
-    budget.scan_deep(value)
-    budget.produce((before - budget.scanned_chars) * (1 + (indent or 0)))
-    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators, sort_keys=sort_keys)
-    if ensure_ascii:
-        text = _NOT_ASCII.sub(lambda match: json.dumps(match[0])[1:-1], text)
-    budget.produce(len(text))
-    return text
-
-
 def _indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
     width_chars = len(width) if isinstance(width, str) else width
-    current().scan(len(text))
-    current().produce(len(text) + (text.count("\n") + 2) * max(width_chars, 0))
+    current().produce(len(text) + (num_lines(text) + 1) * (max(width_chars, 0) + ELEMENT_CHARS))
     return jinja_filters.do_indent(text, width, first, blank)
 
 
@@ -66,6 +45,8 @@ def _sum(values: Iterable[Any], start: Any = 0) -> Any:
 
 
 def _round(value: float, precision: int = 0, method: str = "common") -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"round: want a number, not a {type(value).__name__}")
     if abs(precision) > 20:
         raise SecurityError(f"round: precision={precision} is not in -20 .. 20")
     return jinja_filters.do_round(value, precision, method)  # type: ignore[arg-type]
@@ -77,26 +58,27 @@ def _int(value: Any, default: int = 0, base: int = 10) -> Any:
 
 def _list(values: Iterable[Any]) -> list[Any]:
     kept = []
+    current().produce_elements(0)
     for value in values:
-        current().produce_elements(1)
+        current().produce(ELEMENT_CHARS)
         kept.append(value)
     return kept
 
 
 def _replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
     old, new = operations.text_of(old), operations.text_of(new)
-    return operations.replace(operations.text_of(value), old, new, -1 if count is None else count)
+    return replace(operations.text_of(value), old, new, -1 if count is None else count)
 
 
 def _join(values: Iterable[Any], separator: str = "", attribute: str | int | None = None) -> str:
     if attribute is not None:
         raise SecurityError("join: use map(attribute=...) first")
-    return operations.join(separator, values)
+    return join_with(separator, values)
 
 
 def _text_filter(name: str) -> Function:
     def apply(value: Any, *args: Any) -> Any:
-        return operations.call_str_method(name, operations.text_of(value), *args)
+        return call_str_method(name, operations.text_of(value), *args)
 
     return apply
 
@@ -114,19 +96,39 @@ def _walking(function: Function, factor: int = 1) -> Function:
 
 
 def _stepping(function: Function) -> Function:
-    """`function`, priced by the elements it takes and gives one by one."""
+    """`function`, priced by its arguments and by the elements it gives one by one; what it gives is a list."""
 
     @wraps(function)
     def apply(*args: Any, **named: Any) -> Any:
-        current().step(STEPS_PER_CALL)
-        result = function(*[counted(arg) if _is_iterator(arg) else arg for arg in args], **named)
-        return counted(result) if _is_iterator(result) else result
+        current().step(STEPS_PER_CALL + len(args) + len(named))
+        _check_path(named.get("attribute"))
+        if any(isinstance(arg, Iterator) for arg in args):
+            raise TypeError("a loop is no list")  # it gives itself with each element, which no measure could end
+        result = function(*args, **named)
+        if isinstance(result, Iterator):
+            result = _list(counted(result))
+        if isinstance(result, list | tuple | dict):
+            current().keep(result)
+        return result
 
     return apply
 
 
-def _is_iterator(value: Any) -> bool:
-    return isinstance(value, Iterator)
+def _with_path(function: Function, position: int) -> Function:
+    """`function`, which also takes an attribute's path as its argument at `position`."""
+
+    @wraps(function)
+    def apply(*args: Any, **named: Any) -> Any:
+        _check_path(args[position] if len(args) > position else None)
+        return function(*args, **named)
+
+    return apply
+
+
+def _check_path(path: Any) -> None:
+    """It is taken apart before the first element is asked for it."""
+    if isinstance(path, str) and len(path) > _MAX_PATH_CHARS:
+        raise SecurityError(f"an attribute's path of {len(path)} characters, the limit is {_MAX_PATH_CHARS}")
 
 
 def _reversed(value: Any) -> Any:
@@ -143,10 +145,12 @@ _ORIGINAL = jinja_filters.FILTERS
 FILTERS: dict[str, Function] = {
     name: _stepping(function)
     for name, function in {
-        **{name: _ORIGINAL[name] for name in ("length", "count", "first", "last", "default", "d", "abs", "float")},
-        **{name: _ORIGINAL[name] for name in ("map", "select", "selectattr", "reject", "rejectattr")},
-        **{name: _walking(_ORIGINAL[name]) for name in ("unique", "min", "max")},
-        **{name: _walking(_ORIGINAL[name], _SORT_FACTOR) for name in ("sort", "dictsort")},
+        **{name: _ORIGINAL[name] for name in ("length", "count", "first", "last", "default", "d", "abs")},
+        **{name: _ORIGINAL[name] for name in ("map", "select", "reject")},
+        **{name: _with_path(_ORIGINAL[name], 2) for name in ("selectattr", "rejectattr")},
+        **{name: _with_path(_walking(_ORIGINAL[name]), 3) for name in ("unique", "min", "max")},
+        "sort": _with_path(_walking(_ORIGINAL["sort"], _SORT_FACTOR), 4),
+        "dictsort": _walking(_ORIGINAL["dictsort"], _SORT_FACTOR),
         **{name: _text_filter(name) for name in ("upper", "lower", "title", "capitalize")},
         "trim": _text_filter("strip"),
         "tojson": to_json,
@@ -154,6 +158,7 @@ FILTERS: dict[str, Function] = {
         "sum": _sum,
         "round": _round,
         "int": _walking(_int),
+        "float": _walking(_ORIGINAL["float"]),
         "list": _list,
         "reverse": _reversed,
         "items": _items,
@@ -165,11 +170,4 @@ FILTERS: dict[str, Function] = {
         "e": _escape,
         "format": lambda text, *values: operations.print_formatted(operations.text_of(text), values),
     }.items()
-}
-
-_ORIGINAL_TESTS: Mapping[str, Any] = jinja_tests.TESTS
-_COMPARING = frozenset({"eq", "==", "equalto", "ne", "!=", "gt", ">", "greaterthan", "ge", ">=", "lt", "<", "lessthan"})
-TESTS: dict[str, Function] = {
-    name: _stepping(_walking(function) if name in _COMPARING | {"le", "<=", "in"} else function)
-    for name, function in _ORIGINAL_TESTS.items()
 }

@@ -1,12 +1,12 @@
 """The operations of a template whose cost or result can be far larger than their text: each is priced before it runs.
 
-Decides what `+ * ** %`, comparisons, slices, literals, string methods and the conversion to text may cost. Prices are
-charged to the current budget; what cannot be priced is refused.
+Decides what `+ * ** %`, comparisons, slices, literals, keys and the conversion to text may cost. Prices are charged to
+the current budget; what cannot be priced is refused.
 """
 
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from jinja2.exceptions import SecurityError
@@ -17,6 +17,8 @@ from strata.model.chat_template.budget import STEPS_PER_CALL, counted, current
 MAX_INTEGER_BITS = 1024
 _PRINTF = re.compile(r"%[sdr%]|[^%]")  # no width and no precision: `%999999999d` is a short way to a long text
 _SEQUENCES = (list, tuple)
+_OPERANDS = (int, float, complex, Undefined)
+_MAX_REPR_CHARS = 10  # `\\U0010ffff`
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -43,8 +45,7 @@ def text_of(value: Any) -> str:
     """What `{{ value }}` prints. Containers are priced by all that is in them before they are spelled out."""
     if isinstance(value, str):
         return value
-    if not isinstance(value, int | float | Undefined) and value is not None:
-        current().scan_deep(value)
+    current().scan_deep(value)
     text = str(value)
     current().produce(len(text))
     return text
@@ -74,10 +75,12 @@ def calculate(symbol: str, left: Any, right: Any) -> Any:
     if isinstance(left, str) or isinstance(right, str):
         return _calculate_text(symbol, left, right)
     if isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES):
-        _price_sequence(symbol, left, right)
+        return _calculate_sequence(symbol, left, right)
     if isinstance(left, int) and isinstance(right, int):
         _check_integers(symbol, left, right)
-    return _ARITHMETIC[symbol](left, right)
+    if isinstance(left, _OPERANDS) and isinstance(right, _OPERANDS):
+        return _ARITHMETIC[symbol](left, right)
+    raise _undefined(symbol, left, right)  # `-` of dict views would hash all that is in them
 
 
 def _calculate_text(symbol: str, left: Any, right: Any) -> str:
@@ -90,15 +93,24 @@ def _calculate_text(symbol: str, left: Any, right: Any) -> str:
         text, count = (left, right) if isinstance(left, str) else (right, left)
         current().produce(len(text) * max(count, 0))
         return str(text * count)
-    raise TypeError(f"{type(left).__name__} {symbol} {type(right).__name__} is not defined")
+    raise _undefined(symbol, left, right)
 
 
-def _price_sequence(symbol: str, left: Any, right: Any) -> None:
+def _undefined(symbol: str, left: Any, right: Any) -> TypeError:
+    return TypeError(f"{type(left).__name__} {symbol} {type(right).__name__} is not defined")
+
+
+def _calculate_sequence(symbol: str, left: Any, right: Any) -> Any:
     if symbol == "+" and isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
         current().produce_elements(len(left) + len(right))
-    elif symbol == "*":
+    elif symbol == "*" and (isinstance(left, int) or isinstance(right, int)):
         values, count = (left, right) if isinstance(left, _SEQUENCES) else (right, left)
-        current().produce_elements(len(values) * max(count, 0) if isinstance(count, int) else 0)
+        current().produce_elements(len(values) * max(count, 0))
+    else:
+        raise _undefined(symbol, left, right)
+    result = _ARITHMETIC[symbol](left, right)
+    current().keep(result)
+    return result
 
 
 def _check_integers(symbol: str, left: int, right: int) -> None:
@@ -125,7 +137,8 @@ def print_formatted(text: str, values: Any) -> str:
         raise SecurityError("a % format may hold %s, %r, %d and %%, without width or precision")
     arguments = values if isinstance(values, tuple) else (values,)
     spelled = tuple(value if isinstance(value, int | float) else text_of(value) for value in arguments)
-    current().produce(len(text) + sum(len(value) if isinstance(value, str) else 400 for value in spelled))
+    factor = _MAX_REPR_CHARS if "%r" in text else 1
+    current().produce(len(text) + sum(factor * len(value) if isinstance(value, str) else 400 for value in spelled))
     return text % spelled
 
 
@@ -133,12 +146,14 @@ def compare(symbol: str, left: Any, right: Any) -> Any:
     """A comparison, priced by the characters it may have to look at."""
     if isinstance(left, str) and isinstance(right, str):
         if symbol in ("in", "notin"):
-            current().scan(len(right))
+            current().scan_search(right, left)
         elif symbol not in ("eq", "ne") or len(left) == len(right):
             current().scan(min(len(left), len(right)))
     elif not isinstance(left, int | float) or not isinstance(right, int | float):
         current().scan_deep(left, right)
-    return _COMPARISONS[symbol](left, counted(right) if hasattr(right, "__next__") else right)
+    if isinstance(right, Iterator):
+        raise TypeError("a loop is no list to look into")
+    return _COMPARISONS[symbol](left, right)
 
 
 def take_slice(value: Any, start: Any, stop: Any, step: Any) -> Any:
@@ -154,86 +169,35 @@ def take_slice(value: Any, start: Any, stop: Any, step: Any) -> Any:
 def keep_literal(value: Any) -> Any:
     """A list, tuple or dict that the template wrote down."""
     current().produce_elements(len(value))
+    current().keep(value)
     return value
 
 
-def replace(text: str, old: str, new: str, count: int = -1) -> str:
-    current().scan(len(text))
-    found = text.count(old) if count < 0 else min(text.count(old), count)
-    current().produce(len(text) + found * max(len(new) - len(old), 0))
-    return text.replace(old, new, count)
+def as_key(value: Any) -> Any:
+    """`value`, which is about to be hashed: as a key of a dict, or to look something up."""
+    if isinstance(value, str):
+        current().scan(len(value))
+    elif value is not None and not isinstance(value, _OPERANDS):
+        raise SecurityError(f"a key or an index may be text or a number, not a {type(value).__name__}")
+    return check_number(value)
 
 
-def join(separator: str, values: Iterable[Any]) -> str:
-    """`separator.join(values)`, values made text."""
-    texts = [text_of(value) for value in counted(values)]
-    current().produce(sum(map(len, texts)) + len(separator) * max(len(texts) - 1, 0))
-    return separator.join(texts)
+def make_dict(*pairs: Any, **named: Any) -> dict[Any, Any]:
+    """What a template calls as `dict(...)`: of one mapping or one list of pairs, and of named values."""
+    made = named_values(*pairs, **named)
+    current().keep(made)
+    return made
 
 
-def _split(method: str, text: str, separator: str | None = None, maxsplit: int = -1) -> list[str]:
-    """At most as many pieces as the budget has room for; one more piece than that is refused."""
-    current().scan(len(text))
-    room = max(current().produced_chars // 64, 0)
-    limit = room if maxsplit < 0 else min(maxsplit, room)
-    pieces: list[str] = getattr(text, method)(separator, limit)
-    current().produce(len(text) + 64 * len(pieces))
-    return pieces
-
-
-def _splitlines(text: str, keepends: bool = False) -> list[str]:
-    ends = sum(map(text.count, "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"))
-    current().scan(10 * len(text))
-    current().produce(len(text) + 64 * (ends + 1))
-    return text.splitlines(keepends)
-
-
-def _strip(method: str, text: str, characters: str | None = None) -> str:
-    current().scan(len(text) * (1 + len(characters or "")))
-    stripped: str = getattr(text, method)(characters)
-    current().produce(len(stripped))
-    return stripped
-
-
-def _pad(method: str, text: str, width: int, *fill: str) -> str:
-    current().produce(max(len(text), width))
-    padded: str = getattr(text, method)(width, *fill)
-    return padded
-
-
-_SHORT_RESULT = frozenset(
-    {
-        *("lower", "upper", "title", "capitalize", "swapcase", "casefold", "removeprefix", "removesuffix"),
-        *("startswith", "endswith", "find", "rfind", "index", "rindex", "count", "partition", "rpartition"),
-        *("isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower", "isnumeric"),
-        *("isprintable", "isspace", "istitle", "isupper"),
-    }
-)
-_PRICED: dict[str, Callable[..., Any]] = {
-    "replace": replace,
-    "join": join,
-    "splitlines": _splitlines,
-    "split": lambda text, *args, **named: _split("split", text, *args, **named),
-    "rsplit": lambda text, *args, **named: _split("rsplit", text, *args, **named),
-    "strip": lambda text, *args: _strip("strip", text, *args),
-    "lstrip": lambda text, *args: _strip("lstrip", text, *args),
-    "rstrip": lambda text, *args: _strip("rstrip", text, *args),
-    "center": lambda text, *args: _pad("center", text, *args),
-    "ljust": lambda text, *args: _pad("ljust", text, *args),
-    "rjust": lambda text, *args: _pad("rjust", text, *args),
-    "zfill": lambda text, *args: _pad("zfill", text, *args),
-}
-STR_METHODS = _SHORT_RESULT | _PRICED.keys()
-"""What a template may call on a string; `format`, `encode`, `translate`, `expandtabs` and the rest it may not."""
-
-
-def call_str_method(name: str, text: str, *args: Any, **named: Any) -> Any:
-    priced = _PRICED.get(name)
-    if priced is not None:
-        return priced(text, *args, **named)
-    if name not in _SHORT_RESULT:
-        raise SecurityError(f"str.{name} is not available to a chat template")
-    current().scan(len(text))
-    current().scan_deep(*args)
-    current().produce(3 * len(text) if name in ("upper", "title", "capitalize", "casefold", "swapcase") else 0)
-    return getattr(text, name)(*args, **named)
+def named_values(*pairs: Any, **named: Any) -> dict[Any, Any]:
+    """`dict(*pairs, **named)`, its keys and elements priced. The values may be anything, so no template may see it."""
+    if len(pairs) > 1:
+        raise TypeError(f"want one mapping or list of pairs, not {len(pairs)}")
+    given = pairs[0] if pairs else ()
+    made: dict[Any, Any] = {}
+    for key, value in counted(given.items() if isinstance(given, Mapping) else given):
+        current().produce_elements(1)
+        made[as_key(key)] = value
+    current().produce_elements(len(named))
+    made.update(named)
+    return made

@@ -18,7 +18,7 @@ from strata.model.chat_template.budget import budget_for, current, spending
 from strata.model.chat_template.counting import count_everything
 from strata.model.chat_template.environment import TemplateEnvironment
 
-MAX_SOURCE_CHARS = 256 * 1024
+MAX_SOURCE_CHARS = 64 * 1024  # compiling takes time with the square of it, at worst 1.5 s at this length
 _KEY = "tokenizer.chat_template"
 _CHATML = (
     "{%- for message in messages -%}"
@@ -111,7 +111,9 @@ class ChatTemplate:
             budget.step(1)
             budget.output(len(chunk))
             chunks.append(chunk)
-        return "".join(chunks)
+        prompt = "".join(chunks)
+        prompt.encode()  # a template can write down a lone surrogate, which no tokenizer takes
+        return prompt
 
     def _with_known_roles(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """`developer` is the newer name of `system`; a template that does not name it gets the older one."""
@@ -121,7 +123,7 @@ class ChatTemplate:
 
 def _describe(error: BaseException) -> str:
     """One line for a client; the template's own words are cut short."""
-    text = " ".join(str(error).split())[:_MAX_MESSAGE_CHARS]
+    text = " ".join(str(error)[: 2 * _MAX_MESSAGE_CHARS].split())[:_MAX_MESSAGE_CHARS]
     return text if isinstance(error, TemplateError) and text else f"{type(error).__name__}: {text}"
 
 

@@ -10,6 +10,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from strata.model.file_identity import FileIdentity
 from strata.model.gguf.limits import (
     DEFAULT_ALIGNMENT_BYTES,
     MAX_ALIGNMENT_BYTES,
@@ -33,26 +34,27 @@ _MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8  # length, one character, n_dims, one 
 
 @dataclass(frozen=True, slots=True)
 class FileHeader:
-    """`data_offset_bytes` is where the data section starts; tensors' offsets already count from the file's start."""
+    """`data_offset_bytes` is where the data section starts; tensors' offsets already count from the file's start.
+    `identity` is the file's when it was opened."""
 
     path: Path
     version: int
-    file_bytes: int
+    identity: FileIdentity
     alignment_bytes: int
     data_offset_bytes: int
     metadata: Metadata
     tensors: dict[str, TensorInfo]
 
 
-def read_header(path: Path, descriptor: int, file_bytes: int) -> FileHeader:
+def read_header(path: Path, descriptor: int, identity: FileIdentity) -> FileHeader:
     """Parses and checks the header of an open file. Raises ModelError naming the key or tensor at fault."""
-    cursor = HeaderCursor(path, descriptor, file_bytes)
+    cursor = HeaderCursor(path, descriptor, identity.size_bytes)
     version = _read_version(cursor)
     num_tensors, num_keys = _read_counts(cursor)
     metadata = _read_keys(cursor, num_keys)
     alignment_bytes = _alignment(metadata)
     tensors, data_offset_bytes = read_tensor_infos(cursor, num_tensors, alignment_bytes)
-    return FileHeader(path, version, file_bytes, alignment_bytes, data_offset_bytes, metadata, tensors)
+    return FileHeader(path, version, identity, alignment_bytes, data_offset_bytes, metadata, tensors)
 
 
 def _read_version(cursor: HeaderCursor) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import overload
 
 from strata.core.errors import ModelError
+from strata.model.file_identity import shown
 from strata.model.gguf.limits import quoted
 
 
@@ -112,7 +113,7 @@ class Metadata(Mapping[str, Value]):
         return self._types[key]
 
     def error(self, key: str, message: str) -> ModelError:
-        return ModelError(f"{self.path}: key {quoted(key)} {message}")
+        return ModelError(f"{shown(self.path)}: key {quoted(key)} {message}")
 
     def integer(self, key: str, default: int | None = None, *, minimum: int = 0, maximum: int = 2**31 - 1) -> int:
         """A whole number of any width; flags and floats are not numbers here."""

@@ -10,6 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from strata.core.errors import ModelError
+from strata.model.file_identity import (
+    FileIdentity,
+    check_unchanged,
+    identity_of,
+    mode_of,
+    open_model_file,
+    reason_of,
+    shown,
+)
 from strata.model.gguf.header import MAGIC, FileHeader, read_header
 from strata.model.gguf.limits import MAX_TENSORS, quoted
 from strata.model.gguf.metadata import Metadata
@@ -25,9 +34,13 @@ class Shard:
     """One file of a model; `data_offset_bytes` is where its tensor data starts."""
 
     path: Path
-    size_bytes: int
+    identity: FileIdentity
     data_offset_bytes: int
     num_tensors: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.identity.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,11 @@ class ModelFile:
         """Of all files."""
         return sum(shard.size_bytes for shard in self.shards)
 
+    @property
+    def identities(self) -> dict[Path, FileIdentity]:
+        """Of every file, as its header was read: whoever opens one again compares."""
+        return {shard.path: shard.identity for shard in self.shards}
+
 
 def open_model(path: str | os.PathLike[str]) -> ModelFile:
     """Reads and checks the headers of the model at `path`: a file, any shard of a set, or a folder with one model.
@@ -55,7 +73,7 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
     Raises ModelError naming the file and the key or tensor at fault. Holds nothing open afterwards. Reads at most
     20 MiB a file; memory stays under 50 MiB whatever the file says."""
     given = Path(path)
-    if given.is_dir():
+    if stat.S_ISDIR(mode_of(given)):
         given = choose_in_folder(given)
     name = shard_name(given)
     headers = [_open_header(given)]
@@ -67,27 +85,18 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
     metadata.text("general.architecture")
     check_vocabulary(metadata)
     shards = tuple(
-        Shard(header.path, header.file_bytes, header.data_offset_bytes, len(header.tensors)) for header in headers
+        Shard(header.path, header.identity, header.data_offset_bytes, len(header.tensors)) for header in headers
     )
     return ModelFile(metadata, tensors, shards, headers[0].version)
 
 
 def _open_header(path: Path) -> FileHeader:
+    descriptor, identity = open_model_file(path)
     try:
-        # Without O_NONBLOCK a named pipe would hold us here for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot open the model file: {error.strerror}") from None
-    except ValueError as error:
-        raise ModelError(f"{quoted(str(path))}: cannot open the model file: {error}") from None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelError(f"{path}: is not a regular file")
-        # No readahead: what follows the header is tensor data, which nobody reads through this descriptor.
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-        header = read_header(path, descriptor, status.st_size)
+        header = read_header(path, descriptor, identity)
         _check_no_second_model(header, descriptor)
+        # A header that was written to while it was read may be half of each.
+        check_unchanged(path, was=identity, now=identity_of(path, descriptor))
         return header
     finally:
         os.close(descriptor)
@@ -97,11 +106,18 @@ def _check_no_second_model(header: FileHeader, descriptor: int) -> None:
     """Refuses files joined by plain concatenation: a second magic where the first one's data ends."""
     end = max((info.offset_bytes + info.size_bytes for info in header.tensors.values()), default=0)
     for offset in {end, -(-end // header.alignment_bytes) * header.alignment_bytes}:
-        if end and os.pread(descriptor, len(MAGIC), offset) == MAGIC:
+        if end and _magic_at(header.path, descriptor, offset) == MAGIC:
             raise ModelError(
-                f"{header.path}: another GGUF file starts at offset {offset:,}, after this one's last tensor; "
+                f"{shown(header.path)}: another GGUF file starts at offset {offset:,}, after this one's last tensor; "
                 "shards cannot be joined by concatenation, keep them apart"
             )
+
+
+def _magic_at(path: Path, descriptor: int, offset_bytes: int) -> bytes:
+    try:
+        return os.pread(descriptor, len(MAGIC), offset_bytes)
+    except OSError as error:
+        raise ModelError(f"{shown(path)}: cannot read at offset {offset_bytes:,}: {reason_of(error)}") from None
 
 
 def _is_whole(header: FileHeader, name: ShardName | None) -> bool:
@@ -109,23 +125,23 @@ def _is_whole(header: FileHeader, name: ShardName | None) -> bool:
     if name is None:
         if count > 1:
             raise ModelError(
-                f"{header.path}: key '{_COUNT}' = {count:,}, so this is a shard, but its name does not end in "
+                f"{shown(header.path)}: key '{_COUNT}' = {count:,}, so this is a shard, but its name does not end in "
                 f"-00001-of-{count:05d}.gguf: give the shards their names back"
             )
         return True
     if name.count != max(count, 1):
-        raise ModelError(f"{header.path}: key '{_COUNT}' = {count:,}, but the name says {name.count:,} shards")
+        raise ModelError(f"{shown(header.path)}: key '{_COUNT}' = {count:,}, but the name says {name.count:,} shards")
     return name.count == 1
 
 
 def _open_set(given: Path, name: ShardName | None) -> list[FileHeader]:
     assert name is not None
     paths = name.paths()
-    missing = [path for path in paths if not path.is_file()]
+    missing = [path for path in paths if not stat.S_ISREG(mode_of(path))]
     if missing:
         raise ModelError(
-            f"{given}: {len(missing):,} of {name.count:,} shards are missing: "
-            + ", ".join(path.name for path in missing[:3])
+            f"{shown(given)}: {len(missing):,} of {name.count:,} shards are missing: "
+            + ", ".join(shown(path.name) for path in missing[:3])
             + (" ..." if len(missing) > 3 else "")
         )
     headers: list[FileHeader] = []
@@ -137,7 +153,9 @@ def _open_set(given: Path, name: ShardName | None) -> list[FileHeader]:
     total = headers[0].metadata.integer(_TENSORS)
     held = sum(len(header.tensors) for header in headers)
     if held != total:
-        raise ModelError(f"{paths[0]}: key '{_TENSORS}' = {total:,}, but the {name.count} shards hold {held:,} tensors")
+        raise ModelError(
+            f"{shown(paths[0])}: key '{_TENSORS}' = {total:,}, but the {name.count} shards hold {held:,} tensors"
+        )
     return headers
 
 
@@ -162,9 +180,10 @@ def _merged(headers: list[FileHeader]) -> dict[str, TensorInfo]:
         for info in header.tensors.values():
             if info.name in tensors:
                 raise ModelError(
-                    f"{header.path}: tensor {quoted(info.name)} is also in shard {tensors[info.name].path.name}"
+                    f"{shown(header.path)}: tensor {quoted(info.name)} is also in shard "
+                    f"{shown(tensors[info.name].path.name)}"
                 )
             tensors[info.name] = info
         if len(tensors) > MAX_TENSORS:
-            raise ModelError(f"{header.path}: the shards hold more than {MAX_TENSORS:,} tensors")
+            raise ModelError(f"{shown(header.path)}: the shards hold more than {MAX_TENSORS:,} tensors")
     return tensors

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata.core.errors import ModelError
+from strata.model.file_identity import reason_of, shown
 from strata.model.gguf.limits import MAX_SHARDS
 
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf", re.DOTALL)
@@ -32,7 +33,9 @@ def shard_name(path: Path) -> ShardName | None:
         return None
     number, count = int(match["number"]), int(match["count"])
     if not 1 <= number <= count <= MAX_SHARDS:
-        raise ModelError(f"{path}: the name says shard {number} of {count}; sets have shards 1 .. at most {MAX_SHARDS}")
+        raise ModelError(
+            f"{shown(path)}: the name says shard {number} of {count}; sets have shards 1 .. at most {MAX_SHARDS}"
+        )
     return ShardName(path.parent, match["stem"], number, count)
 
 
@@ -42,14 +45,14 @@ def choose_in_folder(folder: Path) -> Path:
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix == ".gguf")
     except OSError as error:
-        raise ModelError(f"{folder}: cannot list the folder: {error.strerror}") from None
+        raise ModelError(f"{shown(folder)}: cannot list the folder: {reason_of(error)}") from None
     if not files:
-        raise ModelError(f"{folder}: the folder holds no .gguf file")
+        raise ModelError(f"{shown(folder)}: the folder holds no .gguf file")
     models: dict[tuple[str, int], Path] = {}
     for path in files:
         name = shard_name(path)
         models.setdefault((name.stem, name.count) if name else (path.name, 0), path)
     if len(models) > 1:
-        names = ", ".join(path.name for path in list(models.values())[:5])
-        raise ModelError(f"{folder}: the folder holds {len(models)} models, name one file: {names}")
+        names = ", ".join(shown(path.name) for path in list(models.values())[:5])
+        raise ModelError(f"{shown(folder)}: the folder holds {len(models)} models, name one file: {names}")
     return next(iter(models.values()))

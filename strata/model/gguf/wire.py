@@ -11,6 +11,7 @@ from array import array
 from pathlib import Path
 
 from strata.core.errors import ModelError
+from strata.model.file_identity import shown
 from strata.model.gguf.limits import MAX_ELEMENT_BYTES, MAX_HEADER_BYTES, MAX_TEXT_BYTES
 
 _BLOCK_BYTES = 1024 * 1024
@@ -31,7 +32,7 @@ class HeaderCursor:
         self._text_bytes = 0
 
     def error(self, message: str) -> ModelError:
-        return ModelError(f"{self.path}: {message}")
+        return ModelError(f"{shown(self.path)}: {message}")
 
     def require(self, num_bytes: int, what: str) -> None:
         """The next `num_bytes` are in `buffer` when this returns."""
