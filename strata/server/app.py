@@ -10,43 +10,21 @@ from collections.abc import Mapping
 from functools import partial
 
 from quart import Response, request
-from quart_trio import QuartTrio
-from trio import CapacityLimiter
 from werkzeug.exceptions import HTTPException
 
 from strata.core.errors import RequestError
 from strata.engine.ports import Engine
-from strata.server.drain import Drain
+from strata.server.edge import Edge
 from strata.server.exchange import Exchange, RefusedWebsocket
 from strata.server.generation import answer_chat, answer_completion
 from strata.server.metrics import CONTENT_TYPE, Metrics
 from strata.server.ports import ServedModel, ServerLimits, TextPort
-from strata.server.schemas_reply import Json, encode_json, render_error, render_model
+from strata.server.schemas_reply import RETRY_AFTER_S, Json, encode_json, render_error, render_model
 from strata.server.schemas_sampling import check_model
 
 log = logging.getLogger(__name__)
 
 OPEN_PATHS = frozenset(("/health", "/ready"))
-RETRY_AFTER_S = 5
-
-
-class Edge(QuartTrio):
-    """The application and what it was given. `drain` is moved by `serve`."""
-
-    asgi_http_class = Exchange  # type: ignore[assignment]  # it is made for this class only
-    asgi_websocket_class = RefusedWebsocket  # type: ignore[assignment]
-
-    def __init__(
-        self, engine: Engine, text: TextPort, model: ServedModel, limits: ServerLimits, metrics: Metrics
-    ) -> None:
-        super().__init__(__name__, static_folder=None)
-        self.engine, self.text, self.model, self.limits, self.metrics = engine, text, model, limits, metrics
-        self.drain = Drain()
-        self.text_threads = CapacityLimiter(limits.num_text_threads)
-        self.config["MAX_CONTENT_LENGTH"] = limits.max_body_bytes
-        self.config["BODY_TIMEOUT"] = limits.body_deadline_s
-        self.config["RESPONSE_TIMEOUT"] = None  # quart's 60 s cut every long reply without a word
-        self.url_map.merge_slashes = False  # a redirect would answer in HTML
 
 
 def create_app(
@@ -56,7 +34,9 @@ def create_app(
 
     Every view and hook is a coroutine function: quart runs the others in threads."""
     app = Edge(engine, text, model, limits, metrics or Metrics(engine))
-    app.before_request(partial(check_key, limits.api_key))
+    app.asgi_http_class = Exchange  # type: ignore[assignment]  # it is made for this application only
+    app.asgi_websocket_class = RefusedWebsocket  # type: ignore[assignment]
+    app.before_request(partial(check_key, encode_key(limits.api_key)))
     app.add_url_rule("/v1/chat/completions", "chat", partial(answer_chat, app), methods=["POST"])
     app.add_url_rule("/v1/completions", "completion", partial(answer_completion, app), methods=["POST"])
     app.add_url_rule("/v1/models", "models", partial(list_models, app), methods=["GET"])
@@ -70,15 +50,29 @@ def create_app(
     return app
 
 
-async def check_key(api_key: str | None) -> None:
+async def check_key(api_key: bytes | None) -> None:
     """Raises 401 unless no key is set, the path is open, or the request brings the key as a bearer token."""
     if api_key is None or request.path in OPEN_PATHS:
         return
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    given = token.strip().encode("latin-1", "replace")  # as the bytes came
-    if scheme.lower() != "bearer" or not hmac.compare_digest(given, api_key.encode("utf-8")):
+    # Latin-1 gives the bytes as they came. Only blanks are stripped: str.strip() takes bytes of UTF-8 letters too.
+    given = token.strip(" \t").encode("latin-1", "replace")
+    # An empty key matches nothing: every request could bring it.
+    if scheme.lower() != "bearer" or not api_key or not hmac.compare_digest(given, api_key):
         message = "no valid API key; send the header `Authorization: Bearer KEY` with the server's --api-key"
         raise RequestError(message, status=401, code="invalid_api_key")
+
+
+def encode_key(api_key: str | None) -> bytes | None:
+    """The bytes a client must send. A key of the environment may hold bytes that are no UTF-8, as lone surrogates.
+    Blanks around it are dropped, for a header cannot carry them."""
+    if api_key is None:
+        return None
+    try:
+        key = api_key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        key = api_key.encode("utf-8", "surrogatepass")
+    return key.strip(b" \t\r\n")
 
 
 async def list_models(app: Edge) -> Response:

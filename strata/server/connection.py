@@ -7,6 +7,10 @@
 hypercorn's own connection shields a send without a deadline, so a client that never reads holds a shutdown for ever,
 and it closes a socket with unread data in it, which resets the connection and may take the reply (a 413 for instance)
 away from the client before it reads it. Hence this class in its place: same protocols, other edges.
+
+A half-close counts as leaving: a peer that shuts down its sending side ends its request, read or not, and the reply
+stops. HTTP permits such a client, but its FIN is the same as that of one that is gone, and a reply to nobody would hold
+the engine to its last token.
 """
 
 import contextlib
@@ -19,13 +23,13 @@ import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol import ProtocolWrapper
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.worker_context import TrioSingleTask, WorkerContext
 from hypercorn.typing import ConnectionState
 
 from strata.server.exchange import CLOSE_CONNECTION
+from strata.server.http1 import Protocols
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +84,7 @@ class Connection:
                 await self._protocol.initiate()
                 await self._idle.restart(tasks, self._close_when_idle)
                 await self._read()
+                self.retire()  # the idle timer would keep the place of a peer that is gone
         except* OSError:
             pass  # the peer left before it said a word
         except* Exception:  # a peer's bytes that the protocol code trips over cost this connection, never the server
@@ -97,12 +102,10 @@ class Connection:
             self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._stream.socket.close()
 
-    def _make_protocol(self, tasks: TaskGroup) -> ProtocolWrapper:
+    def _make_protocol(self, tasks: TaskGroup) -> Protocols:
         peer, own = self._stream.socket.getpeername(), self._stream.socket.getsockname()
         state = ConnectionState({CLOSE_CONNECTION: self.retire})
-        return ProtocolWrapper(
-            self._app, self._config, self._context, tasks, state, False, peer[:2], own[:2], self._on_event
-        )
+        return Protocols(self._app, self._config, self._context, tasks, state, False, peer[:2], own[:2], self._on_event)
 
     async def _on_event(self, event: Event) -> None:
         if isinstance(event, RawData):
@@ -156,8 +159,9 @@ class Connection:
         await self._protocol.handle(Closed())
 
     def _is_peer_sending(self) -> bool:
+        """Also after bytes that were no HTTP: how many more of them come is unknown."""
         protocol = self._protocol.protocol
-        return isinstance(protocol, H11Protocol) and protocol.connection.their_state is h11.SEND_BODY
+        return isinstance(protocol, H11Protocol) and protocol.connection.their_state in (h11.SEND_BODY, h11.ERROR)
 
     async def _close_when_idle(self) -> None:
         with trio.move_on_after(self._config.keep_alive_timeout):

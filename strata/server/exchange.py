@@ -11,26 +11,28 @@ Two facts of the stack are decided here.
 import math
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, HTTPScope, WebsocketScope
-from quart.asgi import ASGIHTTPConnection
 from quart.wrappers import Request
 from quart_trio.asgi import TrioASGIHTTPConnection
 
-if TYPE_CHECKING:
-    from strata.server.app import Edge
+from strata.core.errors import RequestError
+from strata.server.bodies import BodyShare
+from strata.server.edge import Edge
 
 CLEANUP = "strata.cleanup"
+BODY_SHARE = "strata.body_share"
 CLOSE_CONNECTION = "strata.close_connection"
 
 
 class Exchange(TrioASGIHTTPConnection):
-    app: "Edge"
+    app: Edge
 
-    def __init__(self, app: "Edge", scope: HTTPScope) -> None:
+    def __init__(self, app: Edge, scope: HTTPScope) -> None:
         super().__init__(app, scope)
+        self._share = BodyShare(app.bodies)
         self._status = "disconnected"
         self._is_last_message_sent = False
 
@@ -45,7 +47,8 @@ class Exchange(TrioASGIHTTPConnection):
         started, whole = trio.current_time(), trio.CancelScope()
         try:
             with ExitStack() as cleanup, whole:
-                cast(dict[str, object], self.scope)[CLEANUP] = cleanup
+                cleanup.callback(self._share.release)
+                cast(dict[str, object], self.scope).update({CLEANUP: cleanup, BODY_SHARE: self._share})
                 await super().__call__(receive, observed)
         finally:
             self.app.metrics.count_request(self.scope["path"], self._status, seconds=trio.current_time() - started)
@@ -57,7 +60,14 @@ class Exchange(TrioASGIHTTPConnection):
     async def handle_messages(  # type: ignore[override]
         self, nursery: trio.Nursery, request: Request, receive: ASGIReceiveCallable
     ) -> None:
-        await ASGIHTTPConnection.handle_messages(self, request, receive)
+        while (message := await receive())["type"] == "http.request":
+            part = message.get("body", b"")
+            if self._share.take(len(part)):
+                request.body.append(part)
+            else:
+                request.body.clear()
+            if self._share.is_refused or not message.get("more_body", False):
+                request.body.set_complete()
         if not self._is_last_message_sent:
             nursery.cancel_scope.cancel()
 
@@ -71,12 +81,33 @@ class Exchange(TrioASGIHTTPConnection):
 class RefusedWebsocket:
     """No route speaks websocket: a handshake gets a 403, whatever its path."""
 
-    def __init__(self, app: "Edge", scope: WebsocketScope) -> None:
+    def __init__(self, app: Edge, scope: WebsocketScope) -> None:
         pass
 
     async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         await receive()
         await send({"type": "websocket.close", "code": 1000, "reason": None})
+
+
+async def receive_body(request: Request) -> bytes:
+    """The whole body. It counts against the budget until `release_body`, or the end of the request.
+
+    Raises RequestError 503 `overloaded` where the budget has no room for it; werkzeug's 413 and 408 for a body too long
+    or too late."""
+    body = await request.get_data(cache=False, as_text=False, parse_form_data=False)
+    if _share_of(request).is_refused:
+        message = "the server holds too many request bodies at this moment; send this again a little later"
+        raise RequestError(message, status=503, code="overloaded")
+    return body
+
+
+def release_body(request: Request) -> None:
+    """The body is parsed and forgotten."""
+    _share_of(request).release()
+
+
+def _share_of(request: Request) -> BodyShare:
+    return cast(BodyShare, cast(dict[str, object], request.scope)[BODY_SHARE])
 
 
 def at_end(request: Request, callback: Callable[[], None]) -> None:

@@ -33,7 +33,6 @@ class UpdateFeed:
         self._ticket, self._drain = ticket, drain
         self._send, self._receive = trio.open_memory_channel[Update](0)
         self._pumping = trio.CancelScope()
-        self._loss = LOST
         self.has_ended = False  # the engine is done with the ticket
         self._tasks = AsyncExitStack()
         self._nursery: trio.Nursery | None = None
@@ -57,7 +56,7 @@ class UpdateFeed:
             try:
                 return await self._receive.receive()
             except trio.EndOfChannel:
-                return self._loss
+                return SHUTTING_DOWN if self._drain.grace_over.is_set() else LOST
         return None
 
     async def receive_final(self) -> tuple[str, Finished | Broken]:
@@ -83,7 +82,6 @@ class UpdateFeed:
 
     async def _end_with_grace(self) -> None:
         await self._drain.grace_over.wait()
-        self._loss = SHUTTING_DOWN
         self._pumping.cancel()
 
 

@@ -7,7 +7,7 @@ headers go out. Whatever happens to the client, its ticket is cancelled unless t
 import secrets
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import trio
 from quart import Response, request
@@ -16,40 +16,32 @@ from quart.wrappers import Request
 from strata.core.errors import RequestError
 from strata.core.serving.request import Broken
 from strata.engine.ports import Ticket
-from strata.server.exchange import at_end, close_connection_of
+from strata.server.edge import Edge
+from strata.server.exchange import at_end, close_connection_of, receive_body, release_body
 from strata.server.feed import UpdateFeed
 from strata.server.ports import ServedModel, TextPort
 from strata.server.schemas_prompt import Order, parse_chat_order, parse_completion_order
 from strata.server.schemas_reply import Frames, encode_json, error_of
 from strata.server.sse import HEADERS, EventStream
 
-if TYPE_CHECKING:
-    from strata.server.app import Edge
-
 
 class ParseOrder(Protocol):
     def __call__(self, body: bytes, *, text: TextPort, model: ServedModel, request_id: str) -> Order: ...
 
 
-async def answer_chat(app: "Edge") -> Response:
+async def answer_chat(app: Edge) -> Response:
     return await _answer(app, parse_chat_order, is_chat=True)
 
 
-async def answer_completion(app: "Edge") -> Response:
+async def answer_completion(app: Edge) -> Response:
     return await _answer(app, parse_completion_order, is_chat=False)
 
 
-async def _answer(app: "Edge", parse: ParseOrder, *, is_chat: bool) -> Response:
+async def _answer(app: Edge, parse: ParseOrder, *, is_chat: bool) -> Response:
     started = trio.current_time()
     _refuse_while_draining(app)
     request_id = ("chatcmpl-" if is_chat else "cmpl-") + secrets.token_hex(12)
-    body = await request.get_data(cache=False, as_text=False, parse_form_data=False)
-    order = await trio.to_thread.run_sync(
-        partial(parse, body, text=app.text, model=app.model, request_id=request_id),
-        # A thread whose client left ends by itself and holds its place among `text_threads` until then.
-        abandon_on_cancel=True,
-        limiter=app.text_threads,
-    )
+    order = await _receive_order(app, parse, request_id)
     _refuse_while_draining(app)
     ticket = app.engine.submit(order.request)
     feed = UpdateFeed(ticket, app.drain)
@@ -60,6 +52,19 @@ async def _answer(app: "Edge", parse: ParseOrder, *, is_chat: bool) -> Response:
     return await _collect(feed, frames)
 
 
+async def _receive_order(app: Edge, parse: ParseOrder, request_id: str) -> Order:
+    """Not a part of `_answer`, so that nothing holds the body while the reply is generated."""
+    body = await receive_body(request)
+    order = await trio.to_thread.run_sync(
+        partial(parse, body, text=app.text, model=app.model, request_id=request_id),
+        # A thread whose client left ends by itself and holds its place among `text_threads` until then.
+        abandon_on_cancel=True,
+        limiter=app.text_threads,
+    )
+    release_body(request)
+    return order
+
+
 async def _collect(feed: UpdateFeed, frames: Frames) -> Response:
     async with feed:
         text, final = await feed.receive_final()
@@ -68,7 +73,7 @@ async def _collect(feed: UpdateFeed, frames: Frames) -> Response:
     return Response(encode_json(frames.whole(text, final)), content_type="application/json")
 
 
-def _stream(app: "Edge", asked: Request, feed: UpdateFeed, frames: Frames, *, started: float) -> Response:
+def _stream(app: Edge, asked: Request, feed: UpdateFeed, frames: Frames, *, started: float) -> Response:
     stream = EventStream(
         feed,
         frames,
@@ -81,7 +86,7 @@ def _stream(app: "Edge", asked: Request, feed: UpdateFeed, frames: Frames, *, st
     return response
 
 
-def _refuse_while_draining(app: "Edge") -> None:
+def _refuse_while_draining(app: Edge) -> None:
     if app.drain.is_draining:
         raise RequestError("the server is shutting down; send this to another one", status=503, code="shutting_down")
 

@@ -32,7 +32,7 @@ _COUNTERS = (
     ("num_finished", "strata_requests_finished", "Replies that were completed"),
     ("num_cancelled", "strata_requests_cancelled", "Requests dropped because their client left"),
     ("num_broken", "strata_requests_broken", "Requests the engine gave up"),
-    ("prompt_tokens", "strata_prompt_tokens", "Prompt tokens read"),
+    ("prompt_tokens", "strata_prompt_tokens", "Prompt tokens that went through the model; reused ones do not count"),
     ("predicted_tokens", "strata_predicted_tokens", "Tokens generated"),
     ("expert_reads_hit", "strata_expert_reads_hit", "Expert reads served from VRAM"),
     ("expert_reads_missed", "strata_expert_reads_missed", "Expert reads served from the pack or the ring"),
@@ -75,6 +75,9 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self._refused_connections = Counter(
+            "strata_connections_refused", "Connections beyond max_connections", registry=self.registry
+        )
         self._first_text = Histogram(
             "strata_time_to_first_text_seconds",
             "From the request's headers to the first text of a stream",
@@ -87,6 +90,9 @@ class Metrics:
         route = path if path in ROUTES else MODEL_ROUTE if path.startswith("/v1/models/") else "other"
         self._requests.labels(route, status).inc()
         self._seconds.labels(route).observe(seconds)
+
+    def count_refused_connection(self) -> None:
+        self._refused_connections.inc()
 
     def observe_first_text(self, seconds: float) -> None:
         self._first_text.observe(seconds)

@@ -32,7 +32,9 @@ class ServerLimits:
     host: str = "127.0.0.1"
     port: int = 8080  # 0: any free port
     api_key: str | None = None
+    max_connections: int = 512  # below the usual limit of 1,024 open files; one more is answered with a 503
     max_body_bytes: int = 16 * 1024 * 1024
+    max_total_body_bytes: int = 64 * 1024 * 1024  # of all requests whose bodies are not parsed yet; beyond it: 503
     write_deadline_s: float = 30.0
     shutdown_grace_s: float = 20.0
     progress_deadline_s: float = 30.0  # /ready turns 503 beyond it
@@ -40,3 +42,6 @@ class ServerLimits:
     idle_connection_s: float = 75.0  # a connection without a request is closed; also the time to send the headers
     body_deadline_s: float = 60.0  # a request body must have arrived
     num_text_threads: int = 2  # parse, render and tokenize at once
+
+    def __post_init__(self) -> None:
+        assert self.max_connections >= 1 and self.max_body_bytes <= self.max_total_body_bytes

@@ -18,6 +18,7 @@ Json = dict[str, Any]
 
 DONE = b"data: [DONE]\n\n"
 COMMENT = b": keep-alive\n\n"
+RETRY_AFTER_S = 5  # what a 503 tells its client
 
 
 def encode_json(value: Mapping[str, Any]) -> bytes:

@@ -1,7 +1,8 @@
 """The parameters that both generation endpoints share: sampling, lengths, stop, stream, and what is not served.
 
 Decides defaults, ranges and which OpenAI parameters are refused with `unsupported_parameter`. Pure but for the seed of
-a request that brings none: a fresh one is drawn, so that two such requests differ. Unknown fields are ignored.
+a request that brings none: a fresh one is drawn, so that two such requests differ. Unknown fields are ignored. A
+temperature in (0, 0.001) is taken as 0, greedy.
 """
 
 import re
@@ -29,6 +30,7 @@ MAX_STOPS = 4
 MAX_STOP_CHARS = 1_024
 MAX_TOP_K = 2**31 - 1
 NUM_SEEDS = 2**63
+LEAST_TEMPERATURE = 1e-3  # below it a request is greedy, as clients that send 1e-6 mean it
 
 _TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,18}")
 
@@ -69,16 +71,17 @@ def check_model(asked: str | None, model: ServedModel) -> None:
 
 
 def _parse_sampling(body: Mapping[str, Any], model: ServedModel) -> SamplingParams:
+    """The sampler computes in float32 and divides by temperature and repetition_penalty, so these two are kept from
+    what rounds to 0 or overflows there. The others are added, multiplied with a count, or compared; one too small for
+    float32 is 0 in effect."""
     seed = read_int(body, "seed", least=-(2**63), most=2**63 - 1)
-    repetition = read_number(body, "repetition_penalty", 1.0, least=0.0, most=10.0)
-    if repetition == 0.0:
-        raise invalid("repetition_penalty", 0, "divides, so it must be greater than 0")
+    temperature = read_number(body, "temperature", 1.0, least=0.0, most=2.0)
     return SamplingParams(
-        temperature=read_number(body, "temperature", 1.0, least=0.0, most=2.0),
+        temperature=0.0 if temperature < LEAST_TEMPERATURE else temperature,
         top_k=read_int(body, "top_k", least=0, most=MAX_TOP_K) or 0,
         top_p=read_number(body, "top_p", 1.0, least=0.0, most=1.0),
         min_p=read_number(body, "min_p", 0.0, least=0.0, most=1.0),
-        repetition_penalty=repetition,
+        repetition_penalty=read_number(body, "repetition_penalty", 1.0, least=0.01, most=100.0),
         presence_penalty=read_number(body, "presence_penalty", 0.0, least=-2.0, most=2.0),
         frequency_penalty=read_number(body, "frequency_penalty", 0.0, least=-2.0, most=2.0),
         # The engine's seeds are 0 .. 2^63-1; a negative one is taken modulo 2^63.

@@ -6,9 +6,11 @@
       | what still runs gets one error event and its connection is closed   <= CLOSING_S
       | what is left (a client that reads nothing) is aborted
 
-So `serve` returns at most shutdown_grace_s + CLOSING_S after `shutdown`, whatever the clients do; it returns at once
-when it is cancelled. Signals are the caller's. The engine runs in the caller's nursery beside this, so that its death
-ends the server.
+So `serve` returns at most shutdown_grace_s + CLOSING_S after `shutdown`, whatever the clients do. When it is cancelled
+(a second signal, or the engine died), the grace is over at once: no connection is accepted, running replies get their
+error and the end of their connection, and what has not taken them within FAREWELL_S is aborted. Nobody is waited for
+longer, so `serve` returns at most FAREWELL_S after its cancellation. Signals are the caller's. The engine runs in the
+caller's nursery beside this, so that its death ends the server.
 """
 
 import logging
@@ -18,17 +20,17 @@ from dataclasses import dataclass
 from functools import partial
 
 import trio
-from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 
 from strata.core.errors import ConfigError
-from strata.server.app import Edge
-from strata.server.connection import Connection
+from strata.server.connections import Connections
+from strata.server.edge import Edge
+from strata.server.http1 import bound_protocol
 from strata.server.ports import ServerLimits
 
 CLOSING_S = 2.0
+FAREWELL_S = 0.2
 BACKLOG = 128
-MAX_HEADER_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +59,21 @@ async def serve(
     connect."""
     listener = trio.SocketListener(trio.socket.from_stdlib_socket(open_listening_socket(limits)))
     address = BoundAddress(*listener.socket.getsockname()[:2])
-    connections: set[Connection] = set()
-    serve_one = partial(_serve_connection, app, _make_config(limits), limits, connections)
-    async with trio.open_nursery() as ending:
-        ending.start_soon(_abort_at_the_end, connections)
-        async with trio.open_nursery() as running:
-            async with trio.open_nursery() as accepting:
-                accepting.start_soon(partial(trio.serve_listeners, serve_one, [listener], handler_nursery=running))
-                on_bound(address)
-                task_status.started(address)
-                await shutdown.wait()
-                app.drain.is_draining = True
-                accepting.cancel_scope.cancel()
-            for connection in connections:
-                connection.retire()
-            ending.start_soon(_end_grace, app, limits, connections, running.cancel_scope)
-        ending.cancel_scope.cancel()
+    connections = Connections(app, _make_config(limits), limits)
+    async with trio.open_nursery() as running:
+        running.start_soon(_end_when_cancelled, app, connections)
+        async with trio.open_nursery() as accepting:
+            accept = partial(trio.serve_listeners, connections.serve, [listener], handler_nursery=running)
+            accepting.start_soon(accept)
+            on_bound(address)
+            task_status.started(address)
+            await shutdown.wait()
+            app.drain.is_draining = True
+            accepting.cancel_scope.cancel()
+        connections.retire()
+        running.start_soon(_end_grace, app, limits, connections)
+        await connections.wait_none()
+        running.cancel_scope.cancel()
 
 
 def open_listening_socket(limits: ServerLimits) -> socket.socket:
@@ -101,39 +102,25 @@ def _make_config(limits: ServerLimits) -> Config:
     config.errorlog = logging.getLogger("strata.server.http")
     config.include_date_header = config.include_server_header = False
     config.keep_alive_timeout = limits.idle_connection_s
-    config.h11_max_incomplete_size = MAX_HEADER_BYTES
+    bound_protocol(config)
     return config
 
 
-async def _serve_connection(
-    app: Edge, config: Config, limits: ServerLimits, connections: set[Connection], stream: trio.SocketStream
-) -> None:
-    connection = Connection(ASGIWrapper(app), config, stream, write_deadline_s=limits.write_deadline_s)
-    connections.add(connection)
-    if app.drain.is_draining:
-        connection.retire()  # accepted in the moment of the shutdown
-    try:
-        await connection.run()
-    finally:
-        connections.discard(connection)
-
-
-async def _abort_at_the_end(connections: set[Connection]) -> None:
-    """Sends are shielded, so a cancelled `serve` would wait for the blocked ones: closing their sockets frees them."""
+async def _end_when_cancelled(app: Edge, connections: Connections) -> None:
+    """Connections are shielded: whatever cancels the server, they end here."""
     try:
         await trio.sleep_forever()
     finally:
-        _abort(connections)
+        app.drain.is_draining = True
+        app.drain.grace_over.set()
+        connections.retire()
+        with trio.move_on_after(FAREWELL_S, shield=True):
+            await connections.wait_none()
+        connections.end()
 
 
-async def _end_grace(app: Edge, limits: ServerLimits, connections: set[Connection], running: trio.CancelScope) -> None:
+async def _end_grace(app: Edge, limits: ServerLimits, connections: Connections) -> None:
     await trio.sleep(limits.shutdown_grace_s)
     app.drain.grace_over.set()
     await trio.sleep(CLOSING_S)
-    _abort(connections)
-    running.cancel()
-
-
-def _abort(connections: set[Connection]) -> None:
-    for connection in connections:
-        connection.abort()
+    connections.end()

@@ -8,7 +8,8 @@ from typing import Any
 import trio
 
 from strata.core.errors import RequestError
-from strata.server.app import Edge, create_app
+from strata.server.app import create_app
+from strata.server.edge import Edge
 from strata.server.ports import ServedModel, ServerLimits
 from strata.server.serving import BoundAddress, serve
 from tests.server.scripted_engine import ScriptedEngine, Scripts, say
@@ -53,9 +54,10 @@ def make_app(engine: ScriptedEngine, limits: ServerLimits = LIMITS) -> Edge:
 class Site:
     app: Edge
     engine: ScriptedEngine
-    address: BoundAddress
     shutdown: trio.Event
+    address: BoundAddress = field(init=False)
     is_over: trio.Event = field(default_factory=trio.Event)
+    running: trio.CancelScope = field(default_factory=trio.CancelScope)  # cancel it, and `serve` alone is cancelled
 
     async def connect(self) -> Wire:
         return Wire(await trio.open_tcp_stream(self.address.host, self.address.port))
@@ -71,15 +73,16 @@ async def serving(scripts: Scripts | None = None, *, max_queued: int = 16, **lim
         async with trio.open_nursery() as nursery:
             nursery.start_soon(engine.run)
             bound: list[BoundAddress] = []
-            is_over = trio.Event()
+            site = Site(app, engine, shutdown)
 
             async def run(*, task_status: trio.TaskStatus[BoundAddress] = trio.TASK_STATUS_IGNORED) -> None:
-                await serve(app, chosen, shutdown=shutdown, on_bound=bound.append, task_status=task_status)
-                is_over.set()
+                with site.running:
+                    await serve(app, chosen, shutdown=shutdown, on_bound=bound.append, task_status=task_status)
+                site.is_over.set()
 
-            address = await nursery.start(run)
-            assert bound == [address]
-            yield Site(app, engine, address, shutdown, is_over)
+            site.address = await nursery.start(run)
+            assert bound == [site.address]
+            yield site
             nursery.cancel_scope.cancel()
 
 

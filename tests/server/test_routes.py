@@ -178,6 +178,7 @@ async def test_metrics_show_the_engine_and_the_requests(client):
     for line in (
         "strata_requests_running 0.0",
         "strata_requests_finished_total 1.0",
+        "# HELP strata_prompt_tokens_total Prompt tokens that went through the model; reused ones do not count",
         "strata_prompt_tokens_total 3.0",
         "strata_predicted_tokens_total 2.0",
         "strata_link_bytes_total 4096.0",

@@ -1,6 +1,8 @@
 """Tables of bodies: what is a default, what is refused, with which status, code and parameter."""
 
 import json
+import math
+import struct
 
 import pytest
 from hypothesis import given
@@ -28,6 +30,10 @@ class RecordingText(LetterText):
 
 def order_of(body, *, parse=parse_chat_order, model=MODEL, text=None):
     return parse(json.dumps(body).encode(), text=text or LetterText(), model=model, request_id="id")
+
+
+def sampling_of(**fields):
+    return order_of(chat(**fields)).request.sampling
 
 
 def refusal_of(body, **more):
@@ -97,7 +103,7 @@ WRONG = [
     *[("top_p", value) for value in (-1, 1.01, 2, "x", False)],
     *[("top_k", value) for value in (-1, 1.5, "3", True, HUGE)],
     *[("min_p", value) for value in (-0.1, 1.1, "x")],
-    *[("repetition_penalty", value) for value in (0, -1, 11, "x")],
+    *[("repetition_penalty", value) for value in (0, -1, 5e-324, 1e-38, 0.0099, 100.1, "x")],
     *[(f"{name}_penalty", value) for name in ("presence", "frequency") for value in (-2.1, 2.1, "x")],
     *[("seed", value) for value in (2**63, -(2**63) - 1, 1.5, "7", True, HUGE)],
     *[(name, value) for name in ("max_tokens", "max_completion_tokens") for value in (0, -5, 1.5, "9", True, [])],
@@ -120,6 +126,43 @@ WRONG = [
 @pytest.mark.parametrize(("name", "value"), WRONG)
 def test_a_wrong_value_is_a_400_that_names_the_parameter(name, value):
     assert refusal_of(chat() | {name: value}) == (400, "invalid_value", name)
+
+
+@pytest.mark.parametrize(
+    ("asked", "taken"),
+    [(0, 0.0), (-0.0, 0.0), (5e-324, 0.0), (1e-308, 0.0), (1e-38, 0.0), (1e-6, 0.0), (9.99e-4, 0.0), (1e-3, 1e-3)],
+)
+def test_a_temperature_near_zero_is_greedy(asked, taken):
+    assert sampling_of(temperature=asked).temperature == taken
+
+
+@pytest.mark.parametrize("value", [0.01, 1, 100])
+def test_a_repetition_penalty_from_0_01_to_100_is_taken(value):
+    assert sampling_of(repetition_penalty=value).repetition_penalty == value
+
+
+FLOATS = ("temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
+EDGES = st.sampled_from([0.0, 5e-324, -5e-324, 1e-310, 1e-45, 1e-38, 1e-3, 0.01, 1.0, 2.0, 3.4e38, 1e39, 1.7e308])
+
+
+@given(
+    st.fixed_dictionaries({}, optional=dict.fromkeys(FLOATS, EDGES | st.floats(allow_nan=False, allow_infinity=False))),
+    EDGES,
+)
+def test_what_is_accepted_is_safe_in_float32(values, bias):
+    """Nothing overflows it, and what the sampler divides by is far from the smallest it holds."""
+    refused = None
+    try:
+        sampling = sampling_of(**values, logit_bias={"5": bias})
+    except RequestError as error:
+        refused = error.param
+    if refused is not None:
+        assert refused in (*values, "logit_bias")
+        return
+    for value in (*(getattr(sampling, name) for name in FLOATS), sampling.logit_bias[0][1]):
+        assert math.isfinite(struct.unpack("<f", struct.pack("<f", value))[0])
+    assert sampling.temperature == 0.0 or sampling.temperature >= 1e-3
+    assert 0.01 <= sampling.repetition_penalty <= 100.0
 
 
 def test_include_usage_must_be_a_boolean():

@@ -63,6 +63,47 @@ async def test_a_stream_beyond_the_grace_gets_one_error_event():
         assert site.engine.tickets[0].num_cancels == 1
 
 
+async def test_a_cancelled_server_ends_its_streams_with_an_error_and_no_reset(monkeypatch):
+    monkeypatch.setattr(serving_module, "FAREWELL_S", 1000.0)  # the clients take what they get, so it is not waited for
+    script = (Say("a"), Hold(trio.Event()), End())
+    async with serving(lambda _: script) as site, await site.connect() as wire, await site.connect() as idle:
+        await wire.send("POST", CHAT, chat(stream=True))
+        await site.engine.wait_for(lambda now: now.predicted_tokens == 1)
+        site.running.cancel()
+        assert await wire.status() == 200
+        assert events_of(await wire.body())[-1]["error"]["code"] == "shutting_down"
+        assert await wire.is_closed() and await idle.is_closed()
+        await site.is_over.wait()
+        assert site.engine.tickets[0].num_cancels == 1
+        with pytest.raises(OSError, match=r"refused|all attempts"):
+            await site.connect()
+
+
+async def test_a_server_cancelled_in_its_grace_answers_what_runs():
+    script = (Hold(trio.Event()), End())
+    async with serving(lambda _: script, shutdown_grace_s=1000.0) as site, await site.connect() as wire:
+        await wire.send("POST", CHAT, chat())
+        await site.engine.wait_for(lambda now: now.num_running == 1)
+        site.shutdown.set()
+        while not site.app.drain.is_draining:
+            await trio.lowlevel.checkpoint()
+        site.running.cancel()
+        status, value = await wire.reply()
+        assert (status, value["error"]["code"]) == (503, "shutting_down")
+        assert wire.headers["connection"] == "close"
+        await site.is_over.wait()
+
+
+async def test_a_cancelled_server_waits_for_no_body(monkeypatch):
+    monkeypatch.setattr(serving_module, "FAREWELL_S", 0.05)
+    async with serving(body_deadline_s=1000.0) as site, await site.connect() as wire:
+        await wire.stream.send_all(f"POST {CHAT} HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\n1".encode())
+        while not site.app.bodies.held_bytes:
+            await trio.lowlevel.checkpoint()
+        site.running.cancel()
+        await site.is_over.wait()
+
+
 async def test_a_whole_reply_beyond_the_grace_is_a_503():
     script = (Hold(trio.Event()), End())
     async with serving(lambda _: script, shutdown_grace_s=0.1) as site, await site.connect() as wire:
@@ -71,6 +112,7 @@ async def test_a_whole_reply_beyond_the_grace_is_a_503():
         site.shutdown.set()
         status, value = await wire.reply()
         assert (status, value["error"]["code"]) == (503, "shutting_down")
+        assert wire.headers["connection"] == "close"
         await site.is_over.wait()
 
 

@@ -1,6 +1,7 @@
 """What the source of the server must look like, read from its syntax trees."""
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,29 @@ def test_no_yield_stands_in_a_nursery_or_a_cancel_scope(path):
 )
 def test_the_check_for_yields_sees_them(source, lines):
     assert yields_in_scopes(ast.parse(source)) == lines
+
+
+def imports_of(source):
+    """Names of the modules of `strata.server` that `source` imports, for its types alone or not."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    return {node.module.removeprefix("strata.server.") for node in nodes if node.module.startswith("strata.server.")}
+
+
+def find_circle(sources):
+    try:
+        TopologicalSorter({name: imports_of(source) for name, source in sources.items()}).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return None
+
+
+def test_the_modules_of_the_server_form_no_circle():
+    assert find_circle({path.stem: path.read_text() for path in FILES}) is None
+
+
+def test_the_check_for_circles_sees_one_of_types():
+    import_b = "if TYPE_CHECKING:\n from strata.server.b import B"
+    assert find_circle({"a": import_b, "b": "from strata.server.a import A"}) is not None
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -61,6 +61,11 @@ class Wire:
             self._http.start_next_cycle()
         return status, value
 
+    async def reply_to_part(self) -> tuple[int, Json]:
+        """The reply to a request that was written to `stream` by hand and never ends."""
+        self._http.send(h11.Request(method="POST", target="/", headers=[("Host", "test"), ("Content-Length", "1")]))
+        return await self.reply()
+
     async def ask(self, method: str, path: str, body: bytes | Json = b"", **more: Any) -> tuple[int, Json]:
         await self.send(method, path, body, **more)
         return await self.reply()
