@@ -193,6 +193,7 @@ ATTACKS_BY_SHARING = {
     "view kept again and again": ("{{ [messages[0].items()] }}", "may hold plain data, not a"),
     "views subtracted": ("{{ messages[0].keys() - [1] }}", "is not defined"),
     "number again and again": ("{% set x = '9' * 4000000 %}" + many("{% set y = x | float %}"), _RAN_ON),
+    "character by character": ("{% set x = 'ab ' * 99999 %}" + many("{% set y = x | max %}"), _RAN_ON),
     "backward search": ("{% set x = 'a' * 2000000 %}{{ x.rfind('ab' ~ x[:1000000]) }}", _RAN_ON),
     "backward partition": ("{% set x = 'a' * 2000000 %}{{ x.rpartition('ab' ~ x[:1000000]) }}", _RAN_ON),
     "backward split": ("{% set x = 'a' * 2000000 %}{{ x.rsplit('ab' ~ x[:1000000]) }}", _RAN_ON),

@@ -15,7 +15,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from jinja2.utils import Namespace
 
 from strata.model.chat_template import operations
-from strata.model.chat_template.budget import STEPS_PER_CALL, current
+from strata.model.chat_template.budget import STEPS_PER_CALL, STEPS_PER_ELEMENT, current
 from strata.model.chat_template.counting import HOOKS, GenerationTag
 from strata.model.chat_template.filters import FILTERS
 from strata.model.chat_template.predicates import TESTS
@@ -106,7 +106,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             return __obj(*args)
         for name in _SCOPES:
             kwargs.pop(name, None)
-        current().step(STEPS_PER_CALL + len(args) + len(kwargs))
+        current().step(STEPS_PER_CALL + STEPS_PER_ELEMENT * (len(args) + len(kwargs)))
         if isinstance(__obj, BuiltinMethodType):
             if isinstance(__obj.__self__, str):
                 return call_str_method(__obj.__name__, __obj.__self__, *args, **kwargs)

@@ -14,7 +14,7 @@ from jinja2 import filters as jinja_filters
 from jinja2.exceptions import SecurityError
 
 from strata.model.chat_template import operations
-from strata.model.chat_template.budget import STEPS_PER_CALL, counted, current
+from strata.model.chat_template.budget import STEPS_PER_CALL, STEPS_PER_ELEMENT, counted, current
 from strata.model.chat_template.json_text import to_json
 from strata.model.chat_template.sizes import ELEMENT_CHARS
 from strata.model.chat_template.str_methods import call_str_method, num_lines, replace
@@ -125,6 +125,18 @@ def _with_path(function: Function, position: int) -> Function:
     return apply
 
 
+def _keyed(function: Function, position: int, factor: int = 1) -> Function:
+    """`function`, which asks each of the values (characters of a text too) for its key, by a path at `position`."""
+    walking = _with_path(_walking(function, factor), position)
+
+    @wraps(function)
+    def apply(environment: Any, values: Any, *args: Any, **named: Any) -> Any:
+        current().step(STEPS_PER_ELEMENT * len(values))
+        return walking(environment, values, *args, **named)
+
+    return apply
+
+
 def _check_path(path: Any) -> None:
     """It is taken apart before the first element is asked for it."""
     if isinstance(path, str) and len(path) > _MAX_PATH_CHARS:
@@ -148,8 +160,8 @@ FILTERS: dict[str, Function] = {
         **{name: _ORIGINAL[name] for name in ("length", "count", "first", "last", "default", "d", "abs")},
         **{name: _ORIGINAL[name] for name in ("map", "select", "reject")},
         **{name: _with_path(_ORIGINAL[name], 2) for name in ("selectattr", "rejectattr")},
-        **{name: _with_path(_walking(_ORIGINAL[name]), 3) for name in ("unique", "min", "max")},
-        "sort": _with_path(_walking(_ORIGINAL["sort"], _SORT_FACTOR), 4),
+        **{name: _keyed(_ORIGINAL[name], 3) for name in ("unique", "min", "max")},
+        "sort": _keyed(_ORIGINAL["sort"], 4, _SORT_FACTOR),
         "dictsort": _walking(_ORIGINAL["dictsort"], _SORT_FACTOR),
         **{name: _text_filter(name) for name in ("upper", "lower", "title", "capitalize")},
         "trim": _text_filter("strip"),
