@@ -179,8 +179,10 @@ async def _run(planned: PlannedModel, text: ModelText, device: SimDevice) -> Non
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_run_engine, steward, shutdown, served, nursery.cancel_scope)
             nursery.start_soon(_watch_signals, steward, shutdown, nursery.cancel_scope)
-            await serve(app, limits, shutdown=shutdown, on_bound=partial(_say_address, model))
-            served.set()
+            try:
+                await serve(app, limits, shutdown=shutdown, on_bound=partial(_say_address, model))
+            finally:
+                served.set()
     finally:
         thread.close()
 
@@ -195,7 +197,8 @@ async def _run_engine(steward: Steward, shutdown: trio.Event, served: trio.Event
             nursery.cancel_scope.cancel()
     except* DeviceError:
         shutdown.set()
-        await served.wait()
+        with trio.CancelScope(shield=True):  # `serve` ends within its own bounds; the error must not be lost meanwhile
+            await served.wait()
         raise
     everything.cancel()
 
@@ -204,10 +207,12 @@ async def _watch_signals(steward: Steward, shutdown: trio.Event, everything: tri
     for number in STOP_SIGNALS:
         # What the receiver puts back when it ends: a third signal must not change the exit code of an orderly end.
         signal.signal(number, signal.SIG_IGN)
+    is_asked = False  # by a signal: a lost device sets `shutdown` too, and a first signal then is no second one
     with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         async for _ in signals:
-            if shutdown.is_set():
+            if is_asked:
                 everything.cancel()
+            is_asked = True
             say("draining: running replies may end, new requests are refused; signal again to stop at once")
             shutdown.set()
             steward.drain()
