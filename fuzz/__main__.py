@@ -1,0 +1,137 @@
+"""`python -m fuzz`: worlds from seeds, planted bugs, and traces, on the command line."""
+
+import argparse
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from fuzz.campaign import Failure, Tally, run_campaign
+from fuzz.minimize import minimize_failure
+from fuzz.planted import MUTANTS, Mutant, load_mutants
+from fuzz.sometimes import never_held
+from fuzz.strength import Verdict, measure, run_child
+from sim.world.trace import Trace, read_trace, replay, write_trace
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="worlds from seeds, until time is up; exit code 1 when one of them fails")
+    run.add_argument("--seconds", type=float, default=60.0)
+    run.add_argument("--seed", type=int, default=0, help="of the first world; the next one has the next number")
+    run.add_argument("--max-failures", type=int, default=5)
+    run.add_argument("--traces", type=Path, help="folder for a minimized trace of each failure")
+    run.add_argument("--json", action="store_true")
+    mutants = commands.add_parser("mutants", help="planted bugs; exit code 1 when one that can show lives")
+    mutants.add_argument("--seconds", type=float, default=600.0, help="for all of them together")
+    mutants.add_argument("--mutants", type=Path, default=MUTANTS, help="folder of planted bugs, see fuzz/planted.py")
+    mutants.add_argument("--seed", type=int, default=0)
+    mutants.add_argument("--only", action="append", default=[], metavar="NAME")
+    mutants.add_argument("--traces", type=Path, help="folder for a minimized trace of each bug that is found")
+    mutants.add_argument("--json", action="store_true")
+    again = commands.add_parser("replay", help="one trace; exit code 1 when it fails")
+    again.add_argument("trace", type=Path)
+    options = parser.parse_args(arguments)
+    return _COMMANDS[options.command](options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    began, cpu = time.monotonic(), time.process_time()
+    deadline = began + options.seconds
+
+    def is_over(tally: Tally) -> bool:
+        return bool(time.monotonic() >= deadline or len(tally.failures) >= options.max_failures)
+
+    tally = run_campaign(options.seed, is_over)
+    used = time.process_time() - cpu
+    report = {
+        "seed": options.seed,
+        "seconds": round(time.monotonic() - began, 2),
+        "cpu_seconds": round(used, 2),
+        "runs": tally.runs + len(tally.failures),
+        "steps": tally.steps,
+        "steps_per_s": round(tally.steps / used),
+        "decisions": tally.decisions,
+        "failures": [_describe(failure) for failure in tally.failures],
+        "sometimes": dict(sorted(tally.sometimes.items())),
+        "never": never_held(tally.sometimes),
+    }
+    _print(report, is_json=options.json)
+    if options.traces is not None:
+        options.traces.mkdir(parents=True, exist_ok=True)
+        for failure in tally.failures:
+            small = minimize_failure(failure)
+            path = options.traces / f"seed-{failure.seed}.jsonl"
+            path.write_text(write_trace(Trace(small.geometry, small.decisions, small.kind)), encoding="utf-8")
+    return 1 if tally.failures else 0
+
+
+def _describe(failure: Failure) -> dict[str, Any]:
+    return {"seed": failure.seed, "kind": failure.kind, "message": failure.message}
+
+
+def _mutants(options: argparse.Namespace) -> int:
+    chosen = [mutant for mutant in load_mutants(options.mutants) if not options.only or mutant.name in options.only]
+
+    def note(verdict: Verdict) -> None:
+        if not options.json:
+            word = "found" if verdict.detected else "lives"
+            print(f"{word} {verdict.name}: {verdict.runs} runs, {verdict.seconds:.1f} s, {verdict.kind}", flush=True)
+
+    began = time.monotonic()
+    verdicts = measure(chosen, seconds=options.seconds, seed=options.seed, note=note)
+    if options.traces is not None:
+        _keep_traces(options.traces, chosen, verdicts)
+    alive = [verdict.name for verdict in verdicts if not verdict.detected and not verdict.equivalent]
+    wrong = [verdict.name for verdict in verdicts if verdict.equivalent and verdict.detected]
+    report = {
+        "mutants": [verdict.to_json() for verdict in verdicts],
+        "seconds": round(time.monotonic() - began, 1),
+        "detected": sum(verdict.detected for verdict in verdicts),
+        "equivalent": sum(bool(verdict.equivalent) for verdict in verdicts),
+        "alive": alive,
+        "wrongly_called_equivalent": wrong,
+    }
+    _print(report, is_json=options.json)
+    return 1 if alive or wrong else 0
+
+
+def _keep_traces(folder: Path, mutants: list[Mutant], verdicts: list[Verdict]) -> None:
+    """Minimizing runs where the bug is, so each is found once more from the seed that showed it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for mutant, verdict in zip(mutants, verdicts, strict=True):
+        if verdict.detected:
+            report = run_child([mutant.path], seed=verdict.report["seed"], max_runs=1, is_minimizing=True)
+            if report["detected"]:
+                (folder / f"{mutant.name}.jsonl").write_text(report["trace"], encoding="utf-8")
+
+
+def _replay(options: argparse.Namespace) -> int:
+    trace = read_trace(options.trace.read_text(encoding="utf-8"))
+    try:
+        driver = replay(trace, is_recording=True)
+    except AssertionError as error:
+        print(f"{options.trace}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    print(f"{options.trace}: {len(trace.decisions)} decisions, {driver.num_steps} steps, commands {driver.digest()}")
+    return 0
+
+
+_COMMANDS = {"run": _run, "mutants": _mutants, "replay": _replay}
+
+
+def _print(report: dict[str, Any], *, is_json: bool) -> None:
+    if is_json:
+        print(json.dumps(report, indent=1))
+        return
+    for name, value in report.items():
+        if name != "mutants":
+            print(f"{name}: {value}")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    raise SystemExit(main())

@@ -1,0 +1,11 @@
+"""The twin lets bytes be touched that no segment backs."""
+
+MODULE = "sim.vram"
+FRAGMENT = """\
+            if self._mappings[place] is None:
+                hole"""
+REPLACEMENT = """\
+            if False:
+                hole"""
+SOURCE = "simulation.md 2.2, address space apart from physical memory"
+LETS_LIVE = ("last_segment_not_mapped",)

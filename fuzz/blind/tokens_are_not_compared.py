@@ -1,0 +1,7 @@
+"""Nobody compares the reply with the model."""
+
+MODULE = "sim.world.driver"
+FRAGMENT = "        if token != right:"
+REPLACEMENT = "        if False:"
+SOURCE = "simulation.md 2.7, expected content comes from the harness"
+LETS_LIVE = ("counts_not_cleared",)

@@ -1,0 +1,13 @@
+"""The twin lets bytes be read that nobody has written."""
+
+MODULE = "sim.vram"
+FRAGMENT = """\
+            if found is None:
+                raise UndefinedRead("""
+REPLACEMENT = """\
+            if found is None:
+                continue
+            if False:
+                raise UndefinedRead("""
+SOURCE = "simulation.md 2.4, poison"
+LETS_LIVE = ("kv_of_last_layer_not_zeroed",)

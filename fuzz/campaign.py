@@ -1,0 +1,82 @@
+"""Worlds one after another, from seeds, for a while: the bare front end.
+
+A run is one world: its geometry and decisions are drawn, applied, and finished. Whatever is raised on the way is a
+failure of the tree, kept with the decisions that led to it.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from fuzz.draw import MAX_DECISIONS, Drawer, draw_world, geometry_that_lends
+from sim.world.decisions import Decision
+from sim.world.driver import Driver
+from sim.world.geometry import Geometry
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`kind` is the class of what was raised: bugs are told apart by it."""
+
+    seed: int
+    kind: str
+    message: str
+    geometry: Geometry
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a campaign did. `sometimes` of every world, summed."""
+
+    runs: int = 0
+    steps: int = 0
+    decisions: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    sometimes: Counter[str] = field(default_factory=Counter)
+
+
+def run_seed(seed: int, tally: Tally) -> Failure | None:
+    """One world, drawn from `seed`."""
+    geometry: Geometry | None = None
+    taken: list[Decision] = []
+    try:
+        geometry, rng = draw_world(seed)
+        driver = _run(geometry, rng, taken)
+    except Exception as error:  # whatever the core or a check raises is what a campaign looks for
+        geometry = geometry or geometry_that_lends()
+        failure = Failure(seed, type(error).__name__, str(error), geometry, tuple(taken))
+        tally.failures.append(failure)
+        return failure
+    tally.runs += 1
+    tally.steps += driver.num_steps
+    tally.decisions += len(taken)
+    tally.sometimes += driver.sometimes
+    return None
+
+
+def _run(geometry: Geometry, rng: Random, taken: list[Decision], *, is_recording: bool = False) -> Driver:
+    driver = Driver(geometry, is_recording=is_recording)
+    drawer = Drawer(rng, geometry)
+    for _ in range(rng.randrange(1, MAX_DECISIONS)):
+        taken.append(drawer.draw(driver))
+        driver.apply(taken[-1])
+    driver.finish()
+    return driver
+
+
+def digest_of_seed(seed: int) -> str:
+    """Of all commands of one world: two cores that do the same have the same digests."""
+    geometry, rng = draw_world(seed)
+    return _run(geometry, rng, [], is_recording=True).digest()
+
+
+def run_campaign(first_seed: int, is_over: Callable[[Tally], bool]) -> Tally:
+    """Seeds from `first_seed` on, until `is_over`, which is asked before every run."""
+    tally = Tally()
+    seed = first_seed
+    while not is_over(tally):
+        run_seed(seed, tally)
+        seed += 1
+    return tally

@@ -1,0 +1,102 @@
+"""One process with planted bugs in it: worlds from seeds until one of them fails or time is up.
+
+Runs as `python -m fuzz.child`, and imports what it judges only after the bugs are planted. Prints one JSON object.
+"""
+
+import argparse
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from fuzz.planted import load_mutant, plant
+from fuzz.reach import Reach
+
+RUN_CPU_SECONDS = 10.0
+"""A run takes hundredths of a second; one that takes this long does not end."""
+
+
+class Hung(AssertionError):
+    """A run that does not end."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("mutants", nargs="*", type=Path)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--max-runs", type=int, default=1_000_000)
+    parser.add_argument("--trace", type=Path, action="append", default=[])
+    parser.add_argument("--digests", type=int, default=0)
+    parser.add_argument("--minimize", action="store_true")
+    options = parser.parse_args()
+    deadline = time.monotonic() + options.seconds
+    mutants = [load_mutant(path) for path in options.mutants]
+    reach = Reach(mutants[0]) if mutants else None
+    plant(mutants)
+    signal.signal(signal.SIGVTALRM, _hang)
+    report = _replay(options.trace) if options.trace else _search(options, deadline)
+    if reach is not None:
+        reach.stop()
+        report["reached"] = reach.is_reached
+    if options.digests and not report["detected"]:
+        report["digests"] = _digests(options.seed, options.digests)
+    json.dump(report, sys.stdout)
+    return 0
+
+
+def _hang(signum: int, frame: FrameType | None) -> None:
+    raise Hung(f"a run took {RUN_CPU_SECONDS} s of processor time")
+
+
+def _search(options: argparse.Namespace, deadline: float) -> dict[str, Any]:
+    from fuzz.campaign import Tally, run_seed
+
+    tally, runs = Tally(), 0
+    while time.monotonic() < deadline and runs < options.max_runs:
+        signal.setitimer(signal.ITIMER_VIRTUAL, RUN_CPU_SECONDS)
+        failure = run_seed(options.seed + runs, tally)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        runs += 1
+        if failure is not None:
+            report: dict[str, Any] = {"detected": True, "runs": runs, "steps": tally.steps, "seed": failure.seed}
+            report |= {"kind": failure.kind, "message": failure.message}
+            return report | ({"trace": _minimized(failure, options.mutants)} if options.minimize else {})
+    return {"detected": False, "runs": runs, "steps": tally.steps}
+
+
+def _minimized(failure: Any, mutants: list[Path]) -> str:
+    """The trace of a failure; its note names the bug that it was found with."""
+    from fuzz.minimize import minimize_failure
+    from sim.world.trace import Trace, write_trace
+
+    small = minimize_failure(failure)
+    note = f"finds {' and '.join(path.stem for path in mutants)} ({small.kind})"
+    return write_trace(Trace(small.geometry, small.decisions, note))
+
+
+def _replay(paths: list[Path]) -> dict[str, Any]:
+    from sim.world.trace import read_trace, replay
+
+    for runs, path in enumerate(paths, 1):
+        signal.setitimer(signal.ITIMER_VIRTUAL, RUN_CPU_SECONDS)
+        try:
+            replay(read_trace(path.read_text(encoding="utf-8")))
+        except Exception as error:
+            return {"detected": True, "runs": runs, "kind": type(error).__name__, "message": str(error)}
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    return {"detected": False, "runs": len(paths)}
+
+
+def _digests(seed: int, number: int) -> list[str]:
+    from fuzz.campaign import digest_of_seed
+
+    return [digest_of_seed(seed + index) for index in range(number)]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,121 @@
+"""Draws worlds and decisions from one generator: the bare front end, and what it finds worth drawing.
+
+Nothing here judges. Every draw is a value of `sim.world`, so that a trace of them needs no generator.
+"""
+
+from random import Random
+
+from sim.world.card import FaultKind
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Stop
+from sim.world.driver import Driver
+from sim.world.geometry import Delivery, Geometry
+from strata.core.errors import Refusal
+
+SEGMENT_BYTES = 1 << 14
+SHORT_CONTEXT, LONG_CONTEXT = 700, 2400
+MAX_DECISIONS = 24
+HANDOVER_FAULT_RATE = 0.3
+"""While bytes change hands, in worlds with failures at all: there a failure has the most to spoil."""
+FRESH = (0, 1, 2, 17, 255, 256, 257, 300, 511, 520)
+STREAMED_FRESH = (1026, 1300, 2100)
+LONG_FRESH = (1, 40, 256, 1024, 1025, 1026, 1300, 2100)
+
+
+def draw_geometry(rng: Random) -> Geometry:
+    """A world with a plan. Three in four lend cache slots."""
+    wants_loan = rng.random() < 0.75
+    for _ in range(40):
+        geometry = _any_geometry(rng, wants_loan)
+        plan = geometry.plan()
+        if not isinstance(plan, Refusal) and (plan.lendable is not None) == wants_loan:
+            return geometry
+    return geometry_that_lends()
+
+
+def geometry_that_lends(delivery: Delivery = Delivery.ALL) -> Geometry:
+    """The plainest one: two layers of experts around a dense one, a ring of three slots, half of the blobs resident."""
+    return Geometry(
+        (4097, 0, 5003),
+        num_experts=12,
+        context_tokens=SHORT_CONTEXT,
+        arena_bytes=1 << 17,
+        segment_bytes=SEGMENT_BYTES,
+        max_chunk_tokens=256,
+        ring_slots=3,
+        min_cache_slots=2,
+        delivery=delivery,
+    )
+
+
+def _any_geometry(rng: Random, wants_loan: bool) -> Geometry:
+    is_long = rng.random() < 0.35
+    context_tokens = LONG_CONTEXT if is_long else SHORT_CONTEXT
+    blob_bytes = _layers(rng)
+    num_experts = rng.choice((5, 8, 12, 17))
+    row_bytes = 8 * len(blob_bytes)
+    fixed_bytes = 10_000 + context_tokens * row_bytes
+    all_bytes = sum(blob_bytes) * num_experts
+    chunk_bytes = (1024 if is_long else 256) * 120
+    share = rng.uniform(0.3, 0.95) if wants_loan else rng.uniform(0.5, 1.5)
+    arena_bytes = fixed_bytes + int(all_bytes * share) + (chunk_bytes if rng.random() < 0.3 or not wants_loan else 0)
+    return Geometry(
+        blob_bytes,
+        num_experts=num_experts,
+        context_tokens=context_tokens,
+        arena_bytes=-(-arena_bytes // SEGMENT_BYTES) * SEGMENT_BYTES,
+        segment_bytes=SEGMENT_BYTES,
+        chunk_tokens=1024 if is_long and rng.random() < 0.7 else None,
+        max_chunk_tokens=None if is_long else rng.choice((None, 256, 512)),
+        ring_slots=rng.choice((None, 1, 2, 3, 5, 9, 20)),
+        num_cache_slots=rng.choice((None, None, None, 6)),
+        min_cache_slots=rng.choice((1, 2, 4)),
+        delivery=rng.choice(list(Delivery)),
+    )
+
+
+def _layers(rng: Random) -> tuple[int, ...]:
+    """Sizes that are coprime to every grid; at least one layer has experts."""
+    sizes = [rng.choice((0, 2053, 3001, 4096, 4099, 6007)) for _ in range(rng.choice((1, 2, 2, 3, 4)))]
+    return tuple(sizes) if any(sizes) else (4099, *sizes)
+
+
+class Drawer:
+    """Decisions that fit what is open: mostly reads and windows, a cancel or a stop in one request of three, a failure
+    in one world of two."""
+
+    def __init__(self, rng: Random, geometry: Geometry) -> None:
+        self._rng = rng
+        self._fresh: tuple[int, ...] = FRESH
+        if geometry.context_tokens > SHORT_CONTEXT:
+            self._fresh = STREAMED_FRESH if rng.random() < 0.6 else LONG_FRESH
+        self._fault_rate = rng.choice((0.0, 0.0, 0.08, 0.2))
+        self._cancel_rate = rng.choice((0.0, 0.03, 0.15))
+
+    def draw(self, driver: Driver) -> Decision:
+        rng, luck = self._rng, self._rng.random()
+        is_handing_over = driver.where.startswith(("Lending", "Closing", "Settling"))
+        if self._fault_rate and luck < (HANDOVER_FAULT_RATE if is_handing_over else self._fault_rate):
+            kind = rng.choice(list(FaultKind))
+            return Fault(rng.choice((0, 1, 2, 3, 5, 8, 13, 21, 40)), kind)
+        if driver.is_leaving or (is_handing_over and luck < 0.6):
+            return Advance()
+        if not driver.is_open:
+            return Begin(
+                fresh=rng.choice(self._fresh),
+                shared=rng.choice((0, 0, 1, 100, 256, 300, 5000)),
+                base=rng.randrange(4),
+                salt=rng.randrange(6),
+                max_tokens=rng.choice((1, 1, 2, 4)),
+                bias=rng.choice((0, 0, 7)),
+            )
+        if rng.random() < self._cancel_rate * (2 if is_handing_over else 1):
+            return Cancel()
+        if driver.has_token and rng.random() < 0.2:
+            return Stop()
+        return Advance(rng.choice((1, 1, 2, 3, 5, 9, 20)))
+
+
+def draw_world(seed: int) -> tuple[Geometry, Random]:
+    """The geometry of a seed, and the generator that draws its decisions."""
+    rng = Random(seed)
+    return draw_geometry(rng), rng

@@ -1,0 +1,8 @@
+"""A reader does not wait for the copy into its slots."""
+
+MODULE = "strata.core.serving.chunk"
+FRAGMENT = """\
+        Wait(lane.stream, batch.group.copied_event),
+"""
+REPLACEMENT = ""
+SOURCE = "lending.md 4.1, prompt compute stream"

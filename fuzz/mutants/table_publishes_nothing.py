@@ -1,0 +1,6 @@
+"""A version is published without its entries."""
+
+MODULE = "strata.core.serving.table"
+FRAGMENT = "entries = TableVersion(version, tuple(resident.values()))"
+REPLACEMENT = "entries = TableVersion(version, ())"
+SOURCE = "architecture.md 3, table(version)"

@@ -1,0 +1,10 @@
+"""The event of a reader stands before it."""
+
+MODULE = "strata.core.serving.chunk"
+FRAGMENT = """\
+        launch,
+        Record(lane.stream, batch.group.used_event),"""
+REPLACEMENT = """\
+        Record(lane.stream, batch.group.used_event),
+        launch,"""
+SOURCE = "lending.md 4.1, prompt compute stream signals used"

@@ -1,0 +1,64 @@
+"""The Hypothesis front end: one rule, one decision, over the same driver. It shrinks what it finds.
+
+Rules are total: a decision that does not apply is nothing, so any part of a sequence is a sequence. The seed of a world
+chooses its geometry; 0 is the plainest one.
+"""
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from fuzz.draw import FRESH, draw_world, geometry_that_lends
+from sim.world.card import FaultKind
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Stop
+from sim.world.driver import Driver
+
+
+class WorldRules(RuleBasedStateMachine):
+    """A world under Hypothesis. What a driver raises is the failure; a world that failed is not finished."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.driver: Driver | None = None
+        self.has_failed = False
+
+    @initialize(seed=st.integers(0, 400))
+    def open(self, seed: int) -> None:
+        self.driver = Driver(draw_world(seed)[0] if seed else geometry_that_lends())
+
+    @rule(
+        fresh=st.sampled_from(FRESH),
+        shared=st.sampled_from((0, 1, 100, 256, 5000)),
+        base=st.integers(0, 3),
+        salt=st.integers(0, 5),
+        max_tokens=st.integers(1, 3),
+    )
+    def begin(self, **values: Any) -> None:
+        self._apply(Begin(**values))
+
+    @rule(times=st.sampled_from((1, 2, 5, 20)))
+    def advance(self, times: int) -> None:
+        self._apply(Advance(times))
+
+    @rule()
+    def cancel(self) -> None:
+        self._apply(Cancel())
+
+    @rule()
+    def stop(self) -> None:
+        self._apply(Stop())
+
+    @rule(after=st.integers(0, 40), kind=st.sampled_from(FaultKind))
+    def fault(self, after: int, kind: FaultKind) -> None:
+        self._apply(Fault(after, kind))
+
+    def teardown(self) -> None:
+        if self.driver is not None and not self.has_failed:
+            self.driver.finish()
+
+    def _apply(self, decision: Decision) -> None:
+        assert self.driver is not None
+        self.has_failed = True
+        self.driver.apply(decision)
+        self.has_failed = False

@@ -1,0 +1,37 @@
+"""What a campaign wants to have seen at least once; a name that never held shows that worlds are drawn too narrowly."""
+
+from collections.abc import Mapping
+
+STATES = (
+    "Lending reserved",
+    "Reading",
+    "Reading lent",
+    "Closing",
+    "Closing lent",
+    "Settling restoring",
+    "Windowing",
+    "Windowing restoring",
+)
+
+# Nobody is left to cancel while a card settles: it settles because the client has left, or was told of a failure.
+SOMETIMES = (
+    *(f"cancelled in {state}" for state in STATES if not state.startswith("Settling")),
+    *(f"fault in {state}" for state in ("Idle", *STATES)),
+    *(f"recovered from {state}" for state in ("Idle", *STATES)),
+    "loan opened",
+    "prefix reused",
+    "nothing to read",
+    "refill failed and was repeated",
+    "recovery repeated",
+    "streaming chunk",
+    "routed chunk",
+    "second chunk on a loan",
+    "ring went round",
+    "more than one copy group refilled",
+    "device lost",
+    "window answered",
+)
+
+
+def never_held(counts: Mapping[str, int]) -> list[str]:
+    return [name for name in SOMETIMES if not counts.get(name)]

@@ -1,0 +1,125 @@
+"""What must hold in a world beside the twin's own checks. Judges by the twin's facts and the model's sizes; the books
+of the engine are compared with them, never trusted.
+"""
+
+from dataclasses import dataclass
+
+from sim.world.card import Card
+from sim.world.geometry import Geometry
+from sim.world.table_checks import check_addresses
+from strata.core.extent import Extent
+from strata.core.lending.policy import DEFAULT_MIN_CACHE_SLOTS
+from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
+
+Rows = tuple[tuple[int, int, str], ...]
+MAX_LENT_PERCENT = 85
+GRID_TOKENS = 256
+MIN_STREAM_SLOTS = 16
+NUM_BUFFERS = 16
+"""At most so many are carved for a read, each with some bytes of alignment."""
+
+
+class WorldFault(AssertionError):
+    """Something that a world must keep does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtStart:
+    """What a world must look like again whenever nothing is open."""
+
+    owners: Rows
+    blobs: dict[str, Extent]  # resident when serving began, by content name
+    num_maps: int
+
+
+def look(card: Card) -> AtStart:
+    return AtStart(owner_rows(card), resident_blobs(card), card.device.statistics().num_maps)
+
+
+def owner_rows(card: Card) -> Rows:
+    return tuple((row.offset_bytes, row.size_bytes, row.owner) for row in card.device.card_map())
+
+
+def resident_blobs(card: Card) -> dict[str, Extent]:
+    """Content name -> bytes, as the twin knows them, of everything under the cache that is a blob."""
+    shadow = card.device._shadow.vram
+    found: dict[str, Extent] = {}
+    for offset, size, owner in owner_rows(card):
+        if owner != "cache":
+            continue
+        for start, end, content in shadow._contents.runs(offset, offset + size):
+            if content is not None and content.name is not None:
+                if content.name in found:
+                    raise WorldFault(f"{content.name} is resident twice, at {found[content.name]} and at {start}")
+                found[content.name] = Extent(start, end - start)
+    return found
+
+
+def check_books(card: Card) -> None:
+    """The engine's ledger, with what it ordered since, and the twin's map say the same of every byte."""
+    runner = card.runner
+    at = runner._state.at
+    ledger = at.ledger.after(at.ordered[: runner._num_transfers])
+    books: list[tuple[int, int, str]] = []
+    for holding in ledger.holdings:
+        start, end = holding.extent.offset_bytes, holding.extent.end_bytes
+        if books and books[-1][2] == holding.owner and books[-1][1] == start:
+            start = books.pop()[0]
+        books.append((start, end, holding.owner))
+    twin = [(start, start + size, owner) for start, size, owner in owner_rows(card) if owner]
+    if books != twin:
+        raise WorldFault(f"the ledger says {books}, the twin says {twin}")
+
+
+def check_rest(card: Card, start: AtStart) -> None:
+    """Nothing is open: every byte is where it was, every blob in its slot, none of it mapped anew."""
+    rows = owner_rows(card)
+    if rows != start.owners:
+        raise WorldFault(f"owners at rest {rows}, at start {start.owners}")
+    found = resident_blobs(card)
+    if found != start.blobs:
+        lost = {name: extent for name, extent in start.blobs.items() if found.get(name) != extent}
+        raise WorldFault(f"blobs not in their slots: {lost}")
+    if card.device.statistics().num_maps != start.num_maps:
+        raise WorldFault("something was mapped while serving")
+    shadow, num_experts = card.device._shadow, card.geometry.num_experts
+    check_addresses(shadow, card.payload, card.blobs, start.blobs, num_experts=num_experts)
+    for (layer, expert), blob in card.blobs.items():
+        extent = found.get(f"blob {layer} {expert}")
+        if extent is not None and card.payload.arena(extent) != blob:
+            raise WorldFault(f"blob {layer} {expert} at {extent} has other bytes than the model")
+
+
+def check_loan(card: Card, start: AtStart, *, fresh_tokens: int) -> None:
+    """A loan is out: was one needed, is it small enough, and does the cache keep what it must (`lending.md` 3.4)?"""
+    geometry = card.geometry
+    if fresh_tokens == 0:
+        raise WorldFault("slots are lent to a request that reads nothing")
+    kept, total = len(resident_blobs(card)), len(start.blobs)
+    floor = DEFAULT_MIN_CACHE_SLOTS if geometry.min_cache_slots is None else geometry.min_cache_slots
+    if kept < floor or (total - kept) * 100 > total * MAX_LENT_PERCENT:
+        raise WorldFault(f"{total - kept} of {total} slots are lent, {kept} kept; the floor is {floor} slots")
+    rows = [(offset, size) for offset, size, owner in owner_rows(card) if owner == "prompt"]
+    lent = sorted(extent for extent in start.blobs.values() if any(a <= extent.offset_bytes < a + n for a, n in rows))
+    if len(lent) < 2:
+        return
+    lent_bytes = sum(size for _, size in rows)
+    without_first_bytes = lent_bytes - (lent[1].offset_bytes - lent[0].offset_bytes)
+    enough_bytes = _most_needed_bytes(geometry, fresh_tokens)
+    if without_first_bytes > enough_bytes:
+        raise WorldFault(
+            f"{lent_bytes} B in {len(lent)} slots are lent to read {fresh_tokens} tokens, {enough_bytes} B would do"
+        )
+
+
+def _most_needed_bytes(geometry: Geometry, fresh_tokens: int) -> int:
+    """Of the largest chunk and ring that a read of `fresh_tokens` may have, by the sizes that `PassBuffers` documents:
+    id, hidden, normed, attention, router ids and weights, and expert rows of each token; then addresses and slots."""
+    row_bytes = 4 + 16 + 16 + 4 * 2 * 4 + 8 + 8 + 2 * 16
+    longest = align_up(fresh_tokens, GRID_TOKENS)
+    chunk_tokens = geometry.chunk_tokens or min(longest, geometry.max_chunk_tokens or longest)
+    num_pairs = geometry.num_experts * len(geometry.blob_bytes)
+    ring_slots = geometry.ring_slots or max(MIN_STREAM_SLOTS, num_pairs)
+    stride_bytes = align_up(max(geometry.blob_bytes), SLOT_ALIGNMENT_BYTES)
+    tables_bytes = num_pairs * 8 + geometry.num_experts * 4
+    return row_bytes * chunk_tokens + tables_bytes + ring_slots * stride_bytes + NUM_BUFFERS * SLOT_ALIGNMENT_BYTES

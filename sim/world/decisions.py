@@ -1,0 +1,73 @@
+"""What may be decided in a world, one small value each. A decision that does not apply where it comes is nothing, so a
+trace stays a trace whichever of its lines are taken out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from sim.world.card import FaultKind
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A request, when nothing is open. Its prompt: the first `shared` ids of what the session of `base` requests ago
+    held or asked (0 is the last one), then `fresh` ids that depend on `salt`; cut to what the context leaves."""
+
+    fresh: int
+    shared: int = 0
+    base: int = 0
+    salt: int = 0
+    max_tokens: int = 1
+    bias: int = 0  # a logit bias for this token, if above 0
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """`times` steps of what is open: whatever was awaited has come, a sampled token is taken."""
+
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """The client leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A sampled token ends the reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The command after the next `after` ones fails."""
+
+    after: int
+    kind: FaultKind
+
+
+Decision = Begin | Advance | Cancel | Stop | Fault
+_KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Begin, Advance, Cancel, Stop, Fault)}
+
+
+def to_json(decision: Decision) -> dict[str, Any]:
+    """`do` names the kind; values that are the default are left out, so that equal decisions are equal lines."""
+    defaults = {field.name: field.default for field in fields(decision)}
+    values = {name: value for name, value in asdict(decision).items() if value != defaults[name]}
+    return {"do": type(decision).__name__.lower(), **values}
+
+
+def from_json(line: Mapping[str, Any]) -> Decision:
+    """Raises ValueError for a line that is no decision."""
+    values = {name: value for name, value in line.items() if name != "do"}
+    try:
+        if "kind" in values:
+            values["kind"] = FaultKind(values["kind"])
+        decision: Decision = _KINDS[line["do"]](**values)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no decision: {dict(line)!r} ({error}); kinds: {', '.join(_KINDS)}") from error
+    numbers = [value for value in asdict(decision).values() if not isinstance(value, FaultKind)]
+    if not all(type(value) is int and value >= 0 for value in numbers):
+        raise ValueError(f"no decision: {dict(line)!r} has a number that is no natural one")
+    return decision

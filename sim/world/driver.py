@@ -1,0 +1,272 @@
+"""One way to move a world: `Driver.apply(decision)`, the same for every front end.
+
+After each decision the books and the twin agree. `finish` then shows safety, liveness and quiescence: failures stop,
+what is open ends within a bounded number of steps, and the card is what it was at start: one more long read opens a
+loan and is answered rightly, and so is a request that reuses it.
+
+The driver plays the client and the reply (`strata.engine.reply`): it says when a reply ends and what a broken request
+does next, and holds every token against `expected.py`.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from hashlib import sha256
+
+from sim.errors import TwinError
+from sim.world.card import PLANTED, TERMINATORS, Card, Faults, PlantedFault, make_card
+from sim.world.checks import AtStart, WorldFault, check_books, check_loan, check_rest, look
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Stop
+from sim.world.expected import Expected
+from sim.world.geometry import Geometry
+from sim.world.prompts import request_of
+from strata.core.commands import MAX_COPY_GROUP
+from strata.core.errors import DeviceError, Refusal
+from strata.core.lending.loan import LoanPhase
+from strata.core.serving.machine import Reading, Windowing
+from strata.core.serving.request import GenerationRequest
+from strata.engine.runner import HasClosed, HasRead, HasSampled
+
+PROMPTS_KEPT = 8
+HORIZON_STEPS = 4000
+PROBE_TOKENS = 300
+FAULTS_TO_LOSE_A_DEVICE = 2
+"""A mending is tried three times. A failure may cost two tries, one for the command that fails and one for a command
+behind it that cannot do without; so two failures while one is mended may be too many, and one must not be."""
+
+
+class Driver:
+    """`sometimes` counts what happened in this world that a campaign wants to have seen. `is_lost`: failures took the
+    device away, which ends a process and a world."""
+
+    def __init__(self, geometry: Geometry, *, is_recording: bool = False) -> None:
+        card = make_card(geometry)
+        if isinstance(card, Refusal):
+            raise WorldFault(f"this geometry has no plan: {card.reason}")
+        self.card: Card = card
+        self.sometimes: Counter[str] = Counter()
+        self.is_lost = False
+        self.num_events = 0
+        self._commands_at_start = card.device.statistics().num_commands
+        self._start: AtStart = look(card)
+        self._prompts: list[tuple[int, ...]] = []
+        self._held: tuple[int, ...] = ()  # the ids whose cells K/V surely holds
+        self._request: GenerationRequest | None = None
+        self._expected: Expected | None = None
+        self._fresh_tokens = 0
+        self._num_sampled = 0
+        self._token: int | None = None  # sampled, and not answered yet
+        self._is_cancelled = False
+        if is_recording:
+            card.device.history = []
+
+    @property
+    def is_open(self) -> bool:
+        return self._request is not None
+
+    @property
+    def has_token(self) -> bool:
+        """A window has sampled, and the reply may go on or end."""
+        return self._token is not None
+
+    @property
+    def is_leaving(self) -> bool:
+        """The client has left, and what is open is being closed."""
+        return self._is_cancelled
+
+    @property
+    def where(self) -> str:
+        """The machine's state, and the phase of its loan."""
+        state = self.card.runner._state
+        name = type(state).__name__
+        return name if state.at.loan is None else f"{name} {state.at.loan.phase}"
+
+    @property
+    def num_steps(self) -> int:
+        """Events and commands applied."""
+        return self.num_events + self.card.device.statistics().num_commands - self._commands_at_start
+
+    @property
+    def faults(self) -> Faults:
+        return self.card.device.faults
+
+    def digest(self) -> str:
+        """Of every command since start; only when recording."""
+        assert self.card.device.history is not None
+        return sha256("\n".join(map(repr, self.card.device.history)).encode()).hexdigest()
+
+    def apply(self, decision: Decision) -> None:
+        """Raises what found a fault: TwinError, WorldFault, or an assertion of the core."""
+        if self.is_lost:
+            return
+        match decision:
+            case Begin():
+                if self._request is None:
+                    self._begin(decision)
+            case Advance(times):
+                for _ in range(times):
+                    if self._request is not None and not self.is_lost:
+                        self._guarded(self._advance)
+            case Cancel():
+                if self._request is not None and not self._is_cancelled:
+                    self._is_cancelled = True
+                    self.sometimes[f"cancelled in {self.where}"] += 1
+            case Stop():
+                if self._token is not None:
+                    self._guarded(self._end)
+            case Fault(after, kind):
+                self.faults.planned.append((after, kind))
+
+    def finish(self) -> None:
+        """Failures off; then liveness and quiescence. A lost device ends a world without either."""
+        self.faults.planned.clear()
+        if self.is_lost:
+            return
+        self._drain()
+        limit = self.card.geometry.context_tokens
+        fresh = min(PROBE_TOKENS, limit - 3)
+        loans = self.sometimes["loan opened"]
+        self.apply(Begin(fresh, salt=0x5A17, max_tokens=2))
+        self._drain()
+        if self.card.plan.lendable is not None and self.sometimes["loan opened"] == loans:
+            raise WorldFault("a long read at the end of the world opened no loan")
+        self.apply(Begin(1, shared=fresh, salt=0x5A18, max_tokens=1))
+        self._drain()
+
+    def _drain(self) -> None:
+        for _ in range(HORIZON_STEPS):
+            if self._request is None:
+                return
+            self.apply(Advance())
+        raise WorldFault(f"a request did not end within {HORIZON_STEPS} steps; it is {self.where}")
+
+    def _begin(self, decision: Begin) -> None:
+        context_tokens = self.card.geometry.context_tokens
+        request = request_of(decision, context_tokens=context_tokens, held=self._held, prompts=self._prompts)
+        self._prompts = [request.prompt_ids, *self._prompts[: PROMPTS_KEPT - 1]]
+        self._request, self._num_sampled, self._token, self._is_cancelled = request, 0, None, False
+        self._expected = Expected(self.card.geometry, request, TERMINATORS)
+        most = min(len(self._held), len(request.prompt_ids) - 1)
+        reused = next((i for i in range(most) if self._held[i] != request.prompt_ids[i]), most)
+        self._fresh_tokens = len(request.prompt_ids) - 1 - reused
+        self._held = self._held[:reused]
+        self.sometimes["prefix reused"] += reused > 0
+        self.sometimes["nothing to read"] += self._fresh_tokens == 0
+        self._guarded(lambda: self._started(reused))
+
+    def _started(self, reused: int) -> None:
+        assert self._request is not None
+        cached = self.card.runner.begin(self._request)
+        if cached != reused:
+            raise WorldFault(f"the request reuses {cached} tokens, K/V holds {reused} of its prompt")
+
+    def _advance(self) -> None:
+        assert self._request is not None
+        if self._token is not None:
+            if self._num_sampled == self._request.max_tokens:
+                self._end()
+                return
+            token, self._token = self._token, None
+            self._expect().take(token)
+            self.card.runner.resume(token)
+            return
+        is_window = isinstance(self.card.runner._state, Windowing)
+        outcome = self.card.runner.advance(is_cancelled=self._is_cancelled)
+        match outcome:
+            case HasClosed():
+                if not self._is_cancelled:
+                    raise WorldFault("a request that nobody gave up was closed without a token")
+                if is_window:  # its window is done, so the cell that it fed holds
+                    self._held = tuple(self._expect().ids)
+                self._close()
+            case HasRead(read_tokens):
+                if not len(self._held) <= read_tokens < len(self._request.prompt_ids):
+                    raise WorldFault(f"{read_tokens} tokens are read of {len(self._request.prompt_ids)}")
+                self._held = self._request.prompt_ids[:read_tokens]
+            case HasSampled(token):
+                self._sampled(token)
+
+    def _sampled(self, token: int) -> None:
+        expected = self._expect()
+        right = expected.next_token()
+        if token != right:
+            raise WorldFault(f"token {self._num_sampled} of the reply is {token}, the model says {right}")
+        self._held = tuple(expected.ids)
+        self._num_sampled += 1
+        self._token = token
+        self.sometimes["window answered"] += 1
+
+    def _end(self) -> None:
+        self.card.runner.end()
+        self._close()
+
+    def _close(self) -> None:
+        self._request = self._expected = self._token = None
+        self._is_cancelled = False
+        if self.card.runner._state.at.loan is not None:
+            raise WorldFault("nothing is open, and a loan is")
+        check_rest(self.card, self._start)
+
+    def _expect(self) -> Expected:
+        assert self._expected is not None
+        return self._expected
+
+    def _guarded(self, move: Callable[[], None]) -> None:
+        """A move of the runner, judged; a failure that was planted breaks the request, as the steward does it."""
+        self.num_events += 1
+        where, fired = self.where, self.faults.num_fired
+        num_transfers = len(self.card.device.transfers)
+        try:
+            move()
+        except DeviceError as error:
+            self._judge(error)
+            self._recover(where)
+        self._accuse()
+        if self.faults.num_fired > fired:
+            self.sometimes[f"fault in {where}"] += 1
+        check_books(self.card)
+        self._note_reading()
+        for transfer in self.card.device.transfers[num_transfers:]:
+            if transfer.taker == "prompt":
+                self.sometimes["loan opened"] += 1
+                if self.card.runner._state.at.loan is not None:
+                    check_loan(self.card, self._start, fresh_tokens=self._fresh_tokens)
+
+    def _note_reading(self) -> None:
+        state = self.card.runner._state
+        if isinstance(state, Reading):
+            chunk = state.chunk
+            self.sometimes["streaming chunk" if chunk.is_streaming else "routed chunk"] += 1
+            self.sometimes["second chunk on a loan"] += chunk.first_entry > 0 and state.at.loan is not None
+            self.sometimes["ring went round"] += chunk.ring.num_issued > chunk.ring.num_slots
+        if state.at.loan is not None and state.at.loan.phase is LoanPhase.RESTORING:
+            self.sometimes["more than one copy group refilled"] += len(state.at.loan.slots) > MAX_COPY_GROUP
+
+    def _judge(self, error: DeviceError) -> None:
+        self._accuse()
+        if not isinstance(error, PlantedFault | TwinError) and str(error) != PLANTED:
+            raise error
+
+    def _accuse(self) -> None:
+        if self.card.device.accusation is not None:
+            raise self.card.device.accusation
+
+    def _recover(self, where: str) -> None:
+        fired = self.faults.num_fired
+        loan = self.card.runner._state.at.loan
+        self.sometimes["refill failed and was repeated"] += loan is not None and loan.phase is LoanPhase.RESTORING
+        try:
+            self.card.runner.recover()
+        except DeviceError as error:
+            self._judge(error)
+            if self.faults.num_fired - fired < FAULTS_TO_LOSE_A_DEVICE:
+                raise
+            self.is_lost = True
+            self.sometimes["device lost"] += 1
+            self._request = None
+            return
+        self._accuse()
+        self.faults.is_spoilt = False
+        self._held = ()
+        self.sometimes[f"recovered from {where}"] += 1
+        self.sometimes["recovery repeated"] += self.faults.num_fired > fired
+        self._close()

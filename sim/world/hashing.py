@@ -1,0 +1,28 @@
+"""The arithmetic that the world's model and its oracle share, and nothing else that they do."""
+
+import struct
+from functools import lru_cache
+from zlib import crc32
+
+FIRST_CELL = 0x5EED
+"""What stands before cell 0 of layer 0; one more for each layer, so that no two layers hold equal cells."""
+
+_WORD = 0xFFFF_FFFF
+_FACTOR = 0x9E37_79B1
+
+
+@lru_cache(maxsize=512)
+def chain(before: int, tokens: bytes) -> bytes:
+    """int32 tokens -> the cells that follow a cell of `before`: each a hash of its token and of the cell before it."""
+    ids = struct.unpack(f"<{len(tokens) // 4}i", tokens)
+    return struct.pack(f"<{len(ids)}I", *[before := (before * _FACTOR + token + 1) & _WORD for token in ids])
+
+
+@lru_cache(maxsize=4096)
+def mix(mark: int, program: str, layer: int) -> int:
+    """The mark after `program` of `layer`."""
+    return crc32(f"{program} {layer}".encode(), mark)
+
+
+def last_cell(cells: bytes) -> int:
+    return int(struct.unpack("<I", cells[-4:])[0])

@@ -1,0 +1,85 @@
+"""A payload of real bytes without torch: small enough to be copied about in plain Python, for worlds whose programs
+are run and whose replies depend on every byte that was read.
+
+Commands take effect in the order of submission; poison is a pattern that no blob, token or address contains.
+"""
+
+from typing import Any
+
+from sim.scope import LaunchScope
+from strata.core.extent import Extent, HostExtent, HostSpace
+from strata.device import DeviceDescription, Program
+
+POISON = 0xDB
+
+
+class PlainBytes:
+    def __init__(self, description: DeviceDescription) -> None:
+        self._arena = memoryview(bytearray(description.arena_bytes))
+        self._pack = memoryview(bytearray(description.pack_bytes))
+        self._staging = memoryview(bytearray(description.staging_bytes))
+        self._away: dict[int, bytes] = {}
+        self._homes: dict[int, int] = {}  # offset in the arena -> physical segment
+
+    def map(self, segment_index: int, extent: Extent) -> None:
+        self._homes[extent.offset_bytes] = segment_index
+        if segment_index in self._away:
+            self.arena(extent)[:] = self._away.pop(segment_index)
+
+    def unmap(self, extent: Extent) -> None:
+        self._away[self._homes.pop(extent.offset_bytes)] = bytes(self.arena(extent))
+        self.poison(extent)
+
+    def poison(self, extent: Extent) -> None:
+        self.fill(extent, POISON)
+
+    def copy(self, source: Extent | HostExtent, target: Extent | HostExtent) -> None:
+        self._bytes(target)[:] = self._bytes(source)
+
+    def fill(self, target: Extent, value: int) -> None:
+        self.arena(target)[:] = bytes((value,)) * target.size_bytes
+
+    def digest(self, source: Extent, target: HostExtent) -> None:
+        words = hash(bytes(self.arena(source))) & (2**64 - 1)
+        self.host(target)[:] = words.to_bytes(8, "little")
+
+    def run(self, program: Program, args: Any, scope: LaunchScope) -> None:
+        program(PlainMemory(self, scope), args)
+
+    def host(self, extent: HostExtent) -> memoryview:
+        space = self._pack if extent.space is HostSpace.PACK else self._staging
+        return space[extent.offset_bytes : extent.end_bytes]
+
+    def seal(self) -> None:
+        self._pack = self._pack.toreadonly()
+
+    def close(self) -> None:
+        """Nothing outlives the object."""
+
+    def arena(self, extent: Extent) -> memoryview:
+        """The bytes as they are, unchecked: for whoever judges."""
+        return self._arena[extent.offset_bytes : extent.end_bytes]
+
+    def _bytes(self, extent: Extent | HostExtent) -> memoryview:
+        return self.host(extent) if isinstance(extent, HostExtent) else self.arena(extent)
+
+
+class PlainMemory:
+    """`strata.device.Memory` of one launch, with memoryviews for tensors."""
+
+    __slots__ = ("_payload", "_scope")
+
+    def __init__(self, payload: PlainBytes, scope: LaunchScope) -> None:
+        self._payload, self._scope = payload, scope
+
+    def read(self, extent: Extent) -> memoryview:
+        self._scope.check_read(extent)
+        return self._payload.arena(extent)
+
+    def write(self, extent: Extent) -> memoryview:
+        self._scope.check_write(extent)
+        return self._payload.arena(extent)
+
+    def view(self, address: int, size_bytes: int) -> memoryview:
+        found = self._scope.resolve(address, size_bytes)
+        return self._payload.host(found) if isinstance(found, HostExtent) else self._payload.arena(found)

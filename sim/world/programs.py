@@ -1,0 +1,170 @@
+"""A model whose tokens tell what was read: every program of the pass, in integers, over real bytes.
+
+    embed      hidden = the tokens, and a mark that every later program changes
+    attention  K and V cell p of a layer = a hash of (layer, ids 0..p); the mark takes in every cell up to p
+    router     chooses experts by the mark
+    experts    every blob, at the address that its row or table gives, must be byte for byte the one of this layer and
+               expert; the experts done are noted
+    combine    every chosen expert was done
+    sample     token = hash of the mark, and of every sampler input
+
+So the next token is a function of the token ids and the request alone (`expected.py`), whatever was cut into chunks,
+kept, lent or streamed; and a byte that is not what it should be changes the reply, or is found on the spot. The
+programs know pack and model, and nothing of plans, slots or rings.
+"""
+
+import struct
+from collections.abc import Mapping
+from zlib import crc32
+
+from sim.errors import TwinError
+from sim.world.hashing import FIRST_CELL, chain, mix
+from strata.core import programs
+from strata.core.extent import Extent
+from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
+from strata.device import Memory, Programs
+
+_PAIR = struct.Struct("<II")
+_MARK = struct.Struct("<I")
+_DONE = struct.Struct("<III")
+_HEADER = struct.Struct("<q")
+CELL_BYTES = 4
+
+
+class WrongBytes(TwinError):
+    """A program found other bytes than the model has."""
+
+
+def world_programs(blobs: Mapping[tuple[int, int], bytes], *, num_experts: int) -> Programs:
+    """`blobs`: (layer, expert) -> its bytes, from the model and not from any table of the engine."""
+    model = _Model(blobs, num_experts)
+    return {
+        programs.EMBED: embed,
+        programs.ATTENTION: attention,
+        programs.ROUTER: model.router,
+        programs.EXPERTS: model.experts,
+        programs.COMBINE: combine,
+        programs.FFN: ffn,
+        programs.HEAD: head,
+        programs.SAMPLE: sample,
+    }
+
+
+def _rows(buffers: PassBuffers, extent: Extent, rows: int) -> Extent:
+    return Extent(extent.offset_bytes, rows * (extent.size_bytes // buffers.max_rows))
+
+
+def _mark_of(hidden: memoryview, rows: int) -> int:
+    return int(_MARK.unpack_from(hidden, rows * CELL_BYTES)[0])
+
+
+def _set_mark(hidden: memoryview, rows: int, mark: int) -> None:
+    _MARK.pack_into(hidden, rows * CELL_BYTES, mark)
+
+
+def embed(memory: Memory, args: EmbedArgs) -> None:
+    tokens = memory.read(_rows(args.buffers, args.buffers.tokens, args.rows))
+    hidden = memory.write(_rows(args.buffers, args.buffers.hidden, args.rows))
+    hidden[: args.rows * CELL_BYTES] = tokens
+    _set_mark(hidden, args.rows, 0)
+
+
+def attention(memory: Memory, args: LayerArgs) -> None:
+    assert args.kv is not None
+    rows, half = args.rows, args.kv.size_bytes // 2
+    (position,) = _HEADER.unpack_from(memory.read(args.buffers.header), 0)
+    hidden = memory.write(_rows(args.buffers, args.buffers.hidden, rows))
+    kv = memory.write(args.kv)
+    end = (position + rows) * CELL_BYTES
+    if not 0 <= position * CELL_BYTES <= end <= half:
+        raise WrongBytes(f"attention of layer {args.layer}: position={position} is no cell of the context")
+    before = _MARK.unpack_from(kv, (position - 1) * CELL_BYTES)[0] if position else FIRST_CELL + args.layer
+    cells = chain(before, bytes(hidden[: rows * CELL_BYTES]))
+    kv[position * CELL_BYTES : end] = cells
+    kv[half + position * CELL_BYTES : half + end] = cells
+    memory.write(_rows(args.buffers, args.buffers.attention, rows))
+    _set_mark(hidden, rows, crc32(kv[half : half + end], crc32(kv[:end], _mark_of(hidden, rows))))
+
+
+def ffn(memory: Memory, args: LayerArgs) -> None:
+    hidden = memory.write(_rows(args.buffers, args.buffers.hidden, args.rows))
+    memory.write(_rows(args.buffers, args.buffers.normed, args.rows))
+    _set_mark(hidden, args.rows, mix(_mark_of(hidden, args.rows), programs.FFN, args.layer))
+
+
+def combine(memory: Memory, args: LayerArgs) -> None:
+    buffers, rows = args.buffers, args.rows
+    done_number, done, layer = _DONE.unpack_from(memory.read(_rows(buffers, buffers.expert_rows, rows)), 0)
+    number, chosen = _PAIR.unpack_from(memory.read(_rows(buffers, buffers.router_weights, rows)), 0)
+    hidden = memory.write(_rows(buffers, buffers.hidden, rows))
+    if (done_number, layer, done & chosen) != (number, args.layer, chosen):
+        raise WrongBytes(f"combine of layer {args.layer}: experts {chosen:#x} were chosen, {done:#x} of {layer} done")
+    _set_mark(hidden, rows, mix(_mark_of(hidden, rows), programs.COMBINE, args.layer))
+
+
+def head(memory: Memory, args: HeadArgs) -> None:
+    hidden = memory.read(_rows(args.buffers, args.buffers.hidden, args.rows))
+    memory.write(_rows(args.buffers, args.buffers.normed, args.rows))
+    _MARK.pack_into(memory.write(args.window.logits), 0, mix(_mark_of(hidden, args.rows), programs.HEAD, 0))
+
+
+def sample(memory: Memory, args: SampleArgs) -> None:
+    window = args.window
+    (mark,) = _MARK.unpack_from(memory.read(window.logits), 0)
+    counts, header = memory.write(window.counts), memory.write(args.buffers.header)
+    for inputs in (window.params, window.bias, window.seen, window.terminators, window.counts):
+        mark = crc32(memory.read(inputs), mark)
+    token = mark % (window.seen.size_bytes)
+    _HEADER.pack_into(memory.write(window.result), 0, token)
+    _MARK.pack_into(memory.write(Extent(args.buffers.tokens.offset_bytes, CELL_BYTES)), 0, token)
+    _MARK.pack_into(counts, CELL_BYTES * token, _MARK.unpack_from(counts, CELL_BYTES * token)[0] + 1)
+    _HEADER.pack_into(header, 0, _HEADER.unpack_from(header, 0)[0] + args.rows)
+
+
+class _Model:
+    """`num_routed` numbers the router's launches, so that outputs of an earlier one are never taken for its own."""
+
+    def __init__(self, blobs: Mapping[tuple[int, int], bytes], num_experts: int) -> None:
+        self._blobs, self._num_experts = blobs, num_experts
+        self._num_routed = 0
+
+    def router(self, memory: Memory, args: LayerArgs) -> None:
+        """About half of the experts, now and then all of them or a single one."""
+        buffers, rows = args.buffers, args.rows
+        mark = _mark_of(memory.read(_rows(buffers, buffers.hidden, rows)), rows)
+        drawn = mix(mark, programs.ROUTER, args.layer)
+        everyone = (1 << self._num_experts) - 1
+        chosen = everyone if drawn % 7 == 0 else (drawn >> 3) & everyone
+        chosen = chosen or 1 << drawn % self._num_experts
+        self._num_routed = number = self._num_routed + 1
+        _PAIR.pack_into(memory.write(_rows(buffers, buffers.router_ids, rows)), 0, number, chosen)
+        _PAIR.pack_into(memory.write(_rows(buffers, buffers.router_weights, rows)), 0, number, chosen)
+        _MARK.pack_into(memory.write(_rows(buffers, buffers.normed, rows)), 0, number)
+        counts = [chosen >> expert & 1 for expert in range(self._num_experts)]
+        memory.write(buffers.router_counts)[:] = struct.pack(f"<{self._num_experts}i", *counts)
+
+    def experts(self, memory: Memory, args: ExpertsArgs) -> None:
+        buffers, rows, layer = args.buffers, args.rows, args.layer
+        number, chosen = _PAIR.unpack_from(memory.read(_rows(buffers, buffers.router_ids, rows)), 0)
+        if _MARK.unpack_from(memory.read(_rows(buffers, buffers.normed, rows)), 0)[0] != number:
+            raise WrongBytes(f"experts of layer {layer}: the rows are not those that the router saw")
+        outputs = memory.write(_rows(buffers, buffers.expert_rows, rows))
+        done_number, done, done_layer = _DONE.unpack_from(outputs, 0)
+        if (done_number, done_layer) != (number, layer):
+            done = 0
+        addresses = memory.read(args.addresses).cast("q")
+        wanted = args.experts
+        if wanted is None:
+            wanted = tuple(expert for expert in range(self._num_experts) if chosen >> expert & 1)
+        for expert in wanted:
+            blob = self._blobs[layer, expert]
+            if done >> expert & 1:
+                raise WrongBytes(f"experts of layer {layer}: expert {expert} is computed twice")
+            if memory.view(addresses[expert], len(blob)) != blob:
+                raise WrongBytes(
+                    f"experts of layer {layer}: expert {expert} at address={addresses[expert]:#x} is another blob"
+                )
+            done |= 1 << expert
+        _DONE.pack_into(outputs, 0, number, done, layer)
+        if args.result is not None:
+            memory.write(args.result)

@@ -1,0 +1,100 @@
+"""Planted bugs are what they say, the worlds find them, and the twin's checks are what finds them."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from fuzz.__main__ import main
+from fuzz.planted import BLINDS, MUTANTS, Mutant, load_mutant, load_mutants
+from fuzz.strength import measure, run_child
+
+REGRESS = Path(__file__).parents[1] / "regress"
+ALL = load_mutants(MUTANTS)
+BLIND = load_mutants(BLINDS)
+QUICK = ("reader_skips_wait", "refill_short_by_one", "prefix_reuses_other_ids", "slot_index_off_by_one")
+CANARY = "window_does_not_wait_for_back"
+CLOCKS = ("reads_need_no_order", "writes_ignore_readers")
+RUNS_OF_A_BLIND_TWIN = 15
+
+
+def by_name(name: str) -> Mutant:
+    return load_mutant(MUTANTS / f"{name}.py")
+
+
+def test_there_are_enough_planted_bugs() -> None:
+    assert len([mutant for mutant in ALL if not mutant.equivalent]) >= 100
+    assert len(BLIND) >= 5
+    assert {name for blind in BLIND for name in blind.lets_live} <= {mutant.name for mutant in ALL}
+
+
+@pytest.mark.parametrize("mutant", [*ALL, *BLIND], ids=lambda mutant: mutant.name)
+def test_a_fragment_occurs_once_and_its_replacement_is_python(mutant: Mutant) -> None:
+    text = mutant.module_path.read_text(encoding="utf-8")
+    assert text.count(mutant.fragment) == 1
+    assert ast.dump(ast.parse(mutant.changed(text))) != ast.dump(ast.parse(text))
+    assert mutant.source and ast.get_docstring(ast.parse(mutant.path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_worlds_find_a_planted_bug_in_seconds(name: str) -> None:
+    report = run_child([by_name(name).path], max_runs=40)
+    assert report["reached"] and report["detected"], report
+
+
+@pytest.mark.slow
+def test_the_canary_goes_red(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command line says so too, and names the class of what was found."""
+    assert main(["mutants", "--seconds", "60", "--only", CANARY, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["mutants"]
+    assert (found["name"], found["reached"], found["triggered"], found["detected"]) == (CANARY, True, True, True)
+
+
+@pytest.mark.slow
+def test_a_bug_that_is_none_is_reached_and_never_found(tmp_path: Path) -> None:
+    """A folder of somebody else's: one that changes nothing, one that does not fit."""
+    fragment = 'FRAGMENT = "return Session(self.ids[:num_tokens])"\n'
+    head = 'MODULE = "strata.core.serving.prefix"\nSOURCE = "none"\n'
+    (tmp_path / "nothing.py").write_text(f'{head}{fragment}REPLACEMENT = "return Session(self.ids[0:num_tokens])"\n')
+    (tmp_path / "stale.py").write_text(f'{head}FRAGMENT = "is nowhere"\nREPLACEMENT = ""\n')
+    nothing, stale = measure(load_mutants(tmp_path), seconds=3.0)
+    assert (nothing.reached, nothing.triggered, nothing.detected) == (True, False, False)
+    assert (stale.reached, stale.detected, stale.kind) == (False, False, "NotPlanted")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blind", [b for b in BLIND if b.name in CLOCKS], ids=lambda blind: blind.name)
+def test_a_blinded_twin_lets_a_bug_live(blind: Mutant) -> None:
+    assert_lets_live(blind)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("blind", [b for b in BLIND if b.name not in CLOCKS], ids=lambda blind: blind.name)
+def test_every_blinded_twin_lets_a_bug_live(blind: Mutant) -> None:
+    assert_lets_live(blind)
+
+
+def assert_lets_live(blind: Mutant) -> None:
+    """The bug is found with the check, and in the same worlds not without it."""
+    for name in blind.lets_live:
+        bug = by_name(name).path
+        assert run_child([bug], max_runs=RUNS_OF_A_BLIND_TWIN)["detected"], name
+        report = run_child([bug, blind.path], max_runs=RUNS_OF_A_BLIND_TWIN)
+        assert report["reached"] and not report["detected"], report
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("path", sorted(REGRESS.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_each_kept_trace_finds_the_bug_that_it_is_named_for(path: Path) -> None:
+    bug = MUTANTS / f"{path.stem}.py"
+    if bug.exists():
+        assert run_child([bug], traces=[path])["detected"]
+
+
+@pytest.mark.soak
+def test_every_planted_bug_is_found() -> None:
+    verdicts = measure(ALL, seconds=900.0)
+    assert [verdict.name for verdict in verdicts if not verdict.detected and not verdict.equivalent] == []
+    assert [verdict.name for verdict in verdicts if verdict.detected and verdict.equivalent] == []

@@ -1,0 +1,79 @@
+"""Traces are canonical, hashed and complete, and what is made smaller still fails."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzz.draw import geometry_that_lends
+from fuzz.minimize import minimize
+from sim.world.card import FaultKind
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Stop, from_json, to_json
+from sim.world.geometry import Delivery, Geometry
+from sim.world.trace import Trace, read_trace, replay, write_trace
+
+NUMBERS = st.integers(0, 5000)
+DECISIONS: st.SearchStrategy[Decision] = st.one_of(
+    st.builds(Begin, NUMBERS, NUMBERS, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
+    st.builds(Advance, NUMBERS),
+    st.just(Cancel()),
+    st.just(Stop()),
+    st.builds(Fault, NUMBERS, st.sampled_from(FaultKind)),
+)
+GEOMETRY = geometry_that_lends(Delivery.CROSSED)
+
+
+@given(decisions=st.lists(DECISIONS, max_size=8), note=st.text(max_size=20))
+def test_a_trace_comes_back_as_it_was_written(decisions: list[Decision], note: str) -> None:
+    trace = Trace(GEOMETRY, tuple(decisions), note)
+    assert read_trace(write_trace(trace)) == trace
+
+
+@given(decision=DECISIONS)
+def test_a_decision_is_one_line(decision: Decision) -> None:
+    assert from_json(json.loads(json.dumps(to_json(decision)))) == decision
+
+
+TEXT = write_trace(Trace(GEOMETRY, (Begin(300, max_tokens=2), Advance(9)), "a note"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        TEXT.replace("300", "301"),
+        TEXT.replace('"v":1', '"v":2'),
+        TEXT.replace(":300", ": 300"),
+        "".join(TEXT.splitlines(keepends=True)[:-1]),
+        TEXT.replace('"begin"', '"began"'),
+        TEXT.replace('"times":9', '"times":-9'),
+        TEXT.replace("blob_bytes", "blobs_bytes"),
+    ],
+)
+def test_a_trace_that_was_changed_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no "):
+        read_trace(text)
+
+
+def test_a_trace_does_the_same_every_time() -> None:
+    trace = read_trace(TEXT)
+    assert replay(trace, is_recording=True).digest() == replay(trace, is_recording=True).digest()
+
+
+def test_a_minimized_world_keeps_what_it_needs_and_nothing_else() -> None:
+    """A check that needs a cancel after a read of at least 257 tokens, and a layer of 5003 bytes."""
+
+    def fails(geometry: Geometry, decisions: Sequence[Decision]) -> bool:
+        begins = [i for i, each in enumerate(decisions) if isinstance(each, Begin) and each.fresh >= 257]
+        return bool(begins) and Cancel() in decisions[begins[0] :] and 5003 in geometry.blob_bytes
+
+    noise: list[Decision] = [Advance(3), Begin(100), Fault(4, FaultKind.FAILED), Cancel()]
+    found = [*noise, Begin(520, shared=7, salt=3), *noise, *noise]
+    geometry, decisions = minimize(replace(GEOMETRY, num_experts=9), found, fails)
+    begin, *rest = decisions
+    assert isinstance(begin, Begin) and replace(begin, fresh=0) == Begin(0) and 257 <= begin.fresh <= 257 * 17 // 16
+    assert rest == [Cancel()]
+    assert (geometry.blob_bytes, geometry.num_experts, geometry.delivery) == ((5003,), 5, Delivery.ALL)
