@@ -8,6 +8,7 @@ from kernels.triton.packing import packed_bytes, scales_bytes
 
 LAYERS, EMBED, FFN, EXPERTS, USED = 48, 2048, 768, 128, 8
 Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K, IQ4_XS, MXFP4 = 2, 3, 8, 12, 13, 14, 23, 39
+IQ2_XS, IQ3_XXS = 17, 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def set_scales(parts: torch.Tensor, type_id: int, *, rows: int, columns: int) ->
         scales.view(torch.float16).unflatten(1, (-1, 4))[:, :, 0].uniform_(0.00001, 0.0001)
     elif type_id == MXFP4:
         scales.random_(115, 122)
-    elif type_id == Q6_K:
+    elif type_id in (Q6_K, IQ2_XS, IQ3_XXS):
         parts[:, first + size :].view(torch.float16).uniform_(0.00001, 0.0001)
 
 

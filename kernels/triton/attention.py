@@ -1,5 +1,5 @@
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
-"""Causal attention with grouped heads over f16 K/V, for a prompt chunk and for a window.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
+"""Causal attention with grouped heads over K/V in any format of `kv_cells.py`, for a prompt chunk and for a window.
 
 Both walk key blocks that start at position 0 and have a fixed size, with an online softmax (Milakov and Gimelshein,
 arXiv:1805.02867; tiling as in arXiv:2205.14135). A key block that lies wholly behind a row changes nothing in it: the
@@ -10,11 +10,13 @@ blocks round alike.
     window   grid (kv heads, splits): a split is SPLIT_KEYS keys; partial (sum, maximum, output) go to scratch and
              `merge_splits_kernel` adds them, first split to last. A split count is fixed by the row's position.
 
-`header` int64 [32]: [0] = position of row 0. K, V: [context, kv heads, head dim].
+`header` int64 [32]: [0] = position of row 0.
 """
 
 import triton
 import triton.language as tl
+
+from kernels.triton.kv_cells import load_cells
 
 LOG2_E = 1.4426950408889634
 
@@ -22,8 +24,7 @@ LOG2_E = 1.4426950408889634
 @triton.jit
 def _attend(
     q,
-    keys,
-    values,
+    kv,
     acc,
     maximum,
     total,
@@ -31,22 +32,20 @@ def _attend(
     position,
     num_keys,
     scale,
-    stride,
+    KEY_TYPE: tl.constexpr,
+    VALUE_TYPE: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     BLOCK_KEYS: tl.constexpr,
     IS_MASKED: tl.constexpr,
 ):
-    """One key block into the running (output, maximum, sum) of each row. q: [rows, HEAD_DIM]; position: [rows]."""
+    """One key block into the running (output, maximum, sum) of each row. q: [rows, HEAD_DIM]; position: [rows]; kv:
+    keys, their scales, values, their scales, kv head."""
+    keys, key_scales, values, value_scales, head = kv
     key = first + tl.arange(0, BLOCK_KEYS)
-    column = tl.arange(0, HEAD_DIM)
-    at = key.to(tl.int64)[:, None] * stride + column[None, :]
-    if IS_MASKED:
-        inside = (key < num_keys)[:, None]
-        k = tl.load(keys + at, mask=inside, other=0.0)
-        v = tl.load(values + at, mask=inside, other=0.0)
-    else:
-        k = tl.load(keys + at)
-        v = tl.load(values + at)
+    inside = (key < num_keys)[:, None]
+    k = load_cells(keys, key_scales, key, inside, head, KEY_TYPE, NUM_KV_HEADS, HEAD_DIM, BLOCK_KEYS, IS_MASKED)
+    v = load_cells(values, value_scales, key, inside, head, VALUE_TYPE, NUM_KV_HEADS, HEAD_DIM, BLOCK_KEYS, IS_MASKED)
     scores = tl.dot(q, k.T)
     if IS_MASKED:
         scores = tl.where(key[None, :] <= position[:, None], scores, float("-inf"))
@@ -62,11 +61,15 @@ def _attend(
 def prompt_attention_kernel(
     q,
     keys,
+    key_scales,
     values,
+    value_scales,
     header,
     out,
     num_rows,
     scale,
+    KEY_TYPE: tl.constexpr,
+    VALUE_TYPE: tl.constexpr,
     NUM_HEADS: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -85,9 +88,7 @@ def prompt_attention_kernel(
     inside = (row < num_rows)[:, None]
     queries = tl.load(q + at, mask=inside, other=0.0)
     position = start + tl.minimum(row, num_rows - 1)
-    keys += kv_head * HEAD_DIM
-    values += kv_head * HEAD_DIM
-    stride = NUM_KV_HEADS * HEAD_DIM
+    kv = (keys, key_scales, values, value_scales, kv_head)
     acc = tl.zeros([BLOCK_ROWS, HEAD_DIM], tl.float32)
     maximum = tl.full([BLOCK_ROWS], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK_ROWS], tl.float32)
@@ -96,11 +97,39 @@ def prompt_attention_kernel(
     num_whole = (first_position + 1) // BLOCK_KEYS * BLOCK_KEYS  # key blocks that every row of the tile sees in full
     for first in tl.range(0, num_whole, BLOCK_KEYS, num_stages=STAGES):
         acc, maximum, total = _attend(
-            queries, keys, values, acc, maximum, total, first, position, num_keys, scale, stride, HEAD_DIM, BLOCK_KEYS, False
+            queries,
+            kv,
+            acc,
+            maximum,
+            total,
+            first,
+            position,
+            num_keys,
+            scale,
+            KEY_TYPE,
+            VALUE_TYPE,
+            NUM_KV_HEADS,
+            HEAD_DIM,
+            BLOCK_KEYS,
+            False,
         )
     for first in tl.range(num_whole, num_keys, BLOCK_KEYS, num_stages=1):
         acc, maximum, total = _attend(
-            queries, keys, values, acc, maximum, total, first, position, num_keys, scale, stride, HEAD_DIM, BLOCK_KEYS, True
+            queries,
+            kv,
+            acc,
+            maximum,
+            total,
+            first,
+            position,
+            num_keys,
+            scale,
+            KEY_TYPE,
+            VALUE_TYPE,
+            NUM_KV_HEADS,
+            HEAD_DIM,
+            BLOCK_KEYS,
+            True,
         )
     tl.store(out + at, (acc / total[:, None]).to(out.dtype.element_ty), mask=inside)
 
@@ -109,12 +138,16 @@ def prompt_attention_kernel(
 def window_attention_kernel(
     q,
     keys,
+    key_scales,
     values,
+    value_scales,
     header,
     part_out,
     part_state,
     num_rows,
     scale,
+    KEY_TYPE: tl.constexpr,
+    VALUE_TYPE: tl.constexpr,
     NUM_HEADS: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -138,14 +171,14 @@ def window_attention_kernel(
         at = vector[:, None] * HEAD_DIM + tl.arange(0, HEAD_DIM)[None, :]
         queries = tl.load(q + at, mask=inside[:, None], other=0.0)
         position = start + row
+        kv = (keys, key_scales, values, value_scales, kv_head)
         acc = tl.zeros([BLOCK_ROWS, HEAD_DIM], tl.float32)
         maximum = tl.full([BLOCK_ROWS], -1e30, tl.float32)  # finite: a split may lie wholly behind a row
         total = tl.zeros([BLOCK_ROWS], tl.float32)
         for first in tl.range(split * SPLIT_KEYS, split * SPLIT_KEYS + SPLIT_KEYS, BLOCK_KEYS, num_stages=STAGES):
             acc, maximum, total = _attend(
                 queries,
-                keys + kv_head * HEAD_DIM,
-                values + kv_head * HEAD_DIM,
+                kv,
                 acc,
                 maximum,
                 total,
@@ -153,14 +186,20 @@ def window_attention_kernel(
                 position,
                 num_keys,
                 scale,
-                NUM_KV_HEADS * HEAD_DIM,
+                KEY_TYPE,
+                VALUE_TYPE,
+                NUM_KV_HEADS,
                 HEAD_DIM,
                 BLOCK_KEYS,
                 True,
             )
         num_vectors = num_rows * NUM_HEADS
         place = split * num_vectors + vector
-        tl.store(part_out + place.to(tl.int64)[:, None] * HEAD_DIM + tl.arange(0, HEAD_DIM)[None, :], acc, mask=inside[:, None])
+        tl.store(
+            part_out + place.to(tl.int64)[:, None] * HEAD_DIM + tl.arange(0, HEAD_DIM)[None, :],
+            acc,
+            mask=inside[:, None],
+        )
         tl.store(part_state + place, maximum, mask=inside)
         tl.store(part_state + tl.num_programs(1) * num_vectors + place, total, mask=inside)
 

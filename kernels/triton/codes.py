@@ -1,4 +1,5 @@
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
+# ruff: noqa: SIM109 - triton has no `in` for constants
 """Packed weights on the card: from words and planes (`packing.py`) to numbers. Device functions, inlined everywhere.
 
 A weight is scale * code - offset, with code an unsigned number. A code becomes a float without an integer-to-float
@@ -12,6 +13,8 @@ import triton.language as tl
 F32, F16, BF16 = tl.constexpr(0), tl.constexpr(1), tl.constexpr(30)
 Q4_0, Q4_1, Q8_0, MXFP4 = tl.constexpr(2), tl.constexpr(3), tl.constexpr(8), tl.constexpr(39)
 Q4_K, Q5_K, Q6_K, IQ4_XS = tl.constexpr(12), tl.constexpr(13), tl.constexpr(14), tl.constexpr(23)
+IQ2_XS, IQ3_XXS = tl.constexpr(17), tl.constexpr(18)
+
 
 @triton.constexpr_function
 def is_float(type_id):
@@ -26,12 +29,18 @@ def float_kind(type_id):
 @triton.constexpr_function
 def words_per_group(type_id):
     """u32 words that hold the codes of 32 weights; a word has 32 / this many places."""
-    return 8 if type_id == 8 else 4
+    return 8 if type_id in (8, 17, 18) else 4
+
+
+@triton.constexpr_function
+def is_grid(type_id):
+    """Codes are looked up in a table (`grids.py`)."""
+    return type_id in (17, 18)
 
 
 @triton.constexpr_function
 def weights_per_scale(type_id):
-    return 16 if type_id == 14 else 32
+    return 16 if type_id in (14, 17) else 32
 
 
 @triton.constexpr_function
@@ -43,6 +52,12 @@ def codebook_word(type_id, index):
 
 
 @triton.constexpr_function
+def units_per_block(type_id):
+    """Scale units of a file block."""
+    return {12: 8, 13: 8, 14: 16, 17: 16, 18: 8, 23: 8}.get(type_id, 1)
+
+
+@triton.constexpr_function
 def high_start(type_id, rows, columns):
     """Offset in bytes of the plane behind the codes."""
     return rows * columns * (8 if type_id == 8 else 4) // 8
@@ -50,13 +65,14 @@ def high_start(type_id, rows, columns):
 
 @triton.constexpr_function
 def scales_start(type_id, rows, columns):
-    high_bytes = {13: rows * columns // 8, 14: rows * columns // 4}.get(type_id, 0)
-    return rows * columns * (8 if type_id == 8 else 4) // 8 + high_bytes
+    high_bits = {13: 1, 14: 2}.get(type_id, 0)
+    code_bits = {8: 8, 17: 2, 18: 2}.get(type_id, 4)
+    return rows * columns * (code_bits + high_bits) // 8
 
 
 @triton.constexpr_function
 def tail_start(type_id, rows, columns):
-    return rows * columns // 2 + rows * columns // 4 + rows * columns // 16
+    return rows * columns // 256 * {14: 208, 17: 72, 18: 96}[type_id]
 
 
 @triton.jit
@@ -95,7 +111,7 @@ def _from_codebook(code, TYPE: tl.constexpr):
 def code_at(words, high, place, TYPE: tl.constexpr):
     """The code, u32, at `place` (a number or a tensor) of each word. words: u32; high: u32, or anything where the type
     has no such plane."""
-    if TYPE == Q8_0:
+    if (TYPE == Q8_0) or is_grid(TYPE):
         return (words >> (place * 8)) & 255
     code = (words >> (place * 4)) & 15
     if TYPE == Q5_K:
@@ -110,7 +126,7 @@ def code_at(words, high, place, TYPE: tl.constexpr):
 @triton.jit
 def bit_of(place, TYPE: tl.constexpr):
     """Lowest bit of the code in what `denormal_at` gives for `place`."""
-    if TYPE == Q8_0:
+    if (TYPE == Q8_0) or is_grid(TYPE):
         return place % 2 * 8
     if (TYPE == Q4_0) or (TYPE == Q4_1) or (TYPE == Q4_K):
         return tl.where(place < 5, place, place - 3) * 4
@@ -123,7 +139,7 @@ def denormal_at(words, high, place, TYPE: tl.constexpr):
 
     One instruction a weight where the code lies in the mantissa as it is. Multiply by an operand of at least 2^64 to
     come back to normal numbers; cards multiply denormal f32 at full speed, and exactly."""
-    if TYPE == Q8_0:
+    if (TYPE == Q8_0) or is_grid(TYPE):
         bits = tl.where(place < 2, words, words >> 16) & (255 << (place % 2 * 8))
     elif (TYPE == Q4_0) or (TYPE == Q4_1) or (TYPE == Q4_K):
         bits = tl.where(place < 5, words, words >> 12) & (15 << bit_of(place, TYPE))
@@ -137,12 +153,6 @@ def number_at(words, high, place, TYPE: tl.constexpr):
     """code * 2^-22 at `place`, a normal f32: the denormal lifted by a power of two that undoes its place."""
     lift = ((bit_of(place, TYPE) * -1 + 254) << 23).to(tl.uint32).to(tl.float32, bitcast=True)
     return denormal_at(words, high, place, TYPE) * lift
-
-
-@triton.jit
-def load_words(base, at, mask, IS_WHOLE: tl.constexpr):
-    """u32 codes at word index `at` of the packed matrix at address `base`."""
-    return load_or_zero(pointer_to(base, tl.uint32, 16) + at, mask, IS_WHOLE)
 
 
 @triton.jit
@@ -162,20 +172,31 @@ def scale_and_offset(
 
     A unit is 32 weights (16 in Q6_K). base: int64 address of the packed matrix; row, unit: int32, broadcastable."""
     start = base + scales_start(TYPE, ROWS, COLUMNS)
-    units: tl.constexpr = COLUMNS // weights_per_scale(TYPE)
-    at = row * units + unit
+    UNITS: tl.constexpr = units_per_block(TYPE)
+    block = unit // UNITS * ROWS + row
+    at = block * UNITS + unit % UNITS
     if (TYPE == Q4_K) or (TYPE == Q5_K):
-        return _six_bit_scales(start, row, unit, mask, COLUMNS, IS_WHOLE)
+        return _six_bit_scales(start, block, unit % 8, mask, IS_WHOLE)
     if TYPE == Q4_1:
         both = load_or_zero(pointer_to(start, tl.uint32, 4) + at, mask, IS_WHOLE)
         return half_to_float(both), -half_to_float(both >> 16)
     if TYPE == Q6_K:
         scale = load_or_zero(pointer_to(start, tl.int8, 1) + at, mask, IS_WHOLE).to(tl.float32)
         tail = pointer_to(base + tail_start(TYPE, ROWS, COLUMNS), tl.float16, 2)
-        scale *= load_or_zero(tail + row * (COLUMNS // 256) + unit // 16, mask, IS_WHOLE).to(tl.float32)
+        scale *= load_or_zero(tail + block, mask, IS_WHOLE).to(tl.float32)
         return scale, scale * 32
     if TYPE == IQ4_XS:
-        return _iq4_xs_scales(start, row, unit, mask, COLUMNS, IS_WHOLE)
+        return _iq4_xs_scales(start, block, unit % 8, mask, IS_WHOLE)
+    if is_grid(TYPE):
+        tail = pointer_to(base + tail_start(TYPE, ROWS, COLUMNS), tl.float16, 2)
+        factor = load_or_zero(tail + block, mask, IS_WHOLE).to(tl.float32)
+        if TYPE == IQ3_XXS:
+            level = load_or_zero(pointer_to(start, tl.uint32, 4) + at, mask, IS_WHOLE) >> 28
+            scale = factor * (level.to(tl.float32) + 0.5) * 0.5
+        else:
+            pair = load_or_zero(pointer_to(start, tl.uint8, 1) + at // 2, mask, IS_WHOLE).to(tl.uint32)
+            scale = factor * (((pair >> (unit % 2 * 4)) & 15).to(tl.float32) + 0.5) * 0.25
+        return scale, scale * 128
     if TYPE == MXFP4:
         exponent = load_or_zero(pointer_to(start, tl.uint8, 1) + at, mask, IS_WHOLE).to(tl.uint32)
         # 2^(e - 128): exponents below 2 are denormal numbers.
@@ -187,10 +208,9 @@ def scale_and_offset(
 
 
 @triton.jit
-def _six_bit_scales(start, row, unit, mask, COLUMNS: tl.constexpr, IS_WHOLE: tl.constexpr):
+def _six_bit_scales(start, block, sub, mask, IS_WHOLE: tl.constexpr):
     """Q4_K and Q5_K: 16 bytes a block, see `packing.py`."""
-    sub = unit % 8
-    header = pointer_to(start, tl.uint32, 16) + (row * (COLUMNS // 256) + unit // 8) * 4
+    header = pointer_to(start, tl.uint32, 16) + block * 4
     factors = load_or_zero(header, mask, IS_WHOLE)
     low = load_or_zero(header + 1 + sub // 4, mask, IS_WHOLE) >> (sub % 4 * 8)
     high = load_or_zero(header + 3, mask, IS_WHOLE) >> (sub * 4)
@@ -201,10 +221,9 @@ def _six_bit_scales(start, row, unit, mask, COLUMNS: tl.constexpr, IS_WHOLE: tl.
 
 
 @triton.jit
-def _iq4_xs_scales(start, row, unit, mask, COLUMNS: tl.constexpr, IS_WHOLE: tl.constexpr):
+def _iq4_xs_scales(start, block, sub, mask, IS_WHOLE: tl.constexpr):
     """f16 d, u16 scales_h, u8 scales_l[4]: scale = d * (six bits - 32)."""
-    sub = unit % 8
-    header = pointer_to(start, tl.uint32, 8) + (row * (COLUMNS // 256) + unit // 8) * 2
+    header = pointer_to(start, tl.uint32, 8) + block * 2
     first = load_or_zero(header, mask, IS_WHOLE)
     low = load_or_zero(header + 1, mask, IS_WHOLE)
     level = ((low >> (sub * 4)) & 15) | (((first >> (16 + sub * 2)) & 3) << 4)

@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
 """Matmul of a prompt chunk with its experts: rows sorted by expert, weights unpacked on the way to the tensor cores.
 
     tiles       from `grouping.py`: tile t is at most BLOCK_ROWS consecutive sorted pairs of one expert
@@ -16,20 +16,21 @@ import triton.language as tl
 
 from kernels.triton.codes import (
     float_kind,
-    pointer_to,
     is_float,
     load_high,
     load_or_zero,
     number_at,
+    pointer_to,
     scale_and_offset,
     weights_per_scale,
-    words_per_group,
 )
+from kernels.triton.grids import in_order, load_codes
 
 
 @triton.jit
 def _packed_tile(
     base,
+    grids,
     row,
     first,
     TYPE: tl.constexpr,
@@ -39,33 +40,24 @@ def _packed_tile(
     BLOCK_K: tl.constexpr,
     KIND: tl.constexpr,
 ):
-    WORDS: tl.constexpr = words_per_group(TYPE)
     GROUPS: tl.constexpr = BLOCK_K // 32
-    NUM_GROUPS: tl.constexpr = COLUMNS // 32
     SCALE: tl.constexpr = weights_per_scale(TYPE)
     IS_WHOLE: tl.constexpr = COLUMNS % BLOCK_K == 0
-    word = tl.arange(0, GROUPS * WORDS)
-    at = row[:, None] * (NUM_GROUPS * WORDS) + (first // 32 * WORDS + word)[None, :]
-    mask = (first // 32 + word // WORDS < NUM_GROUPS)[None, :]
-    words = load_or_zero(pointer_to(base, tl.uint32, 16) + at, mask, IS_WHOLE)
+    words, at, mask = load_codes(base, grids, row, first // 32, TYPE, ROWS, COLUMNS, GROUPS, IS_WHOLE)
     high = words
     if (TYPE == 13) or (TYPE == 14):
         high = load_high(base, at, mask, TYPE, ROWS, COLUMNS, IS_WHOLE)
     unit = first // SCALE + tl.arange(0, BLOCK_K // SCALE)
     inside = (unit < COLUMNS // SCALE)[None, :]
     scale, offset = scale_and_offset(base, row[:, None], unit[None, :], inside, TYPE, ROWS, COLUMNS, IS_WHOLE)
-    place = tl.arange(0, 32 // WORDS)[None, None, :, None]
-    words = tl.reshape(words, [BLOCK_COLUMNS, GROUPS, 1, WORDS])
-    high = tl.reshape(high, [BLOCK_COLUMNS, GROUPS, 1, WORDS])
+    words, high, place = in_order(words, high, TYPE, BLOCK_COLUMNS, GROUPS)
     number = tl.reshape(number_at(words, high, place, TYPE), [BLOCK_COLUMNS, BLOCK_K // SCALE, SCALE])
     tile = number * (scale * 4194304.0)[:, :, None] - offset[:, :, None]  # 2^22: see `number_at`
     return tl.reshape(tile.to(KIND), [BLOCK_COLUMNS, BLOCK_K])
 
 
 @triton.jit
-def _float_tile(
-    base, row, first, TYPE: tl.constexpr, COLUMNS: tl.constexpr, BLOCK_K: tl.constexpr, KIND: tl.constexpr
-):
+def _float_tile(base, row, first, TYPE: tl.constexpr, COLUMNS: tl.constexpr, BLOCK_K: tl.constexpr, KIND: tl.constexpr):
     weights = pointer_to(base, float_kind(TYPE), 16)
     column = first + tl.arange(0, BLOCK_K)
     tile = load_or_zero(
@@ -79,6 +71,7 @@ def _float_tile(
 @triton.jit
 def weight_tile(
     base,
+    grids,
     row,
     first,
     TYPE: tl.constexpr,
@@ -94,7 +87,7 @@ def weight_tile(
     if is_float(TYPE):
         tile = _float_tile(base, row, first, TYPE, COLUMNS, BLOCK_K, KIND)
     else:
-        tile = _packed_tile(base, row, first, TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND)
+        tile = _packed_tile(base, grids, row, first, TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND)
     return tile
 
 
@@ -109,6 +102,7 @@ def _x_tile(x, source, first, COLUMNS: tl.constexpr, BLOCK_K: tl.constexpr):
 def gate_up_grouped_kernel(
     x,
     addresses,
+    grids,
     sorted_pairs,
     tiles,
     num_tiles,
@@ -143,7 +137,7 @@ def gate_up_grouped_kernel(
             both = tl.zeros([BLOCK_ROWS, 2 * BLOCK_COLUMNS], tl.float32)
             for first in tl.range(0, COLUMNS, BLOCK_K, num_stages=STAGES):
                 values = _x_tile(x, source, first, COLUMNS, BLOCK_K)
-                w = weight_tile(base, safe, first, GATE_TYPE, ROWS, COLUMNS, 2 * BLOCK_COLUMNS, BLOCK_K, KIND)
+                w = weight_tile(base, grids, safe, first, GATE_TYPE, ROWS, COLUMNS, 2 * BLOCK_COLUMNS, BLOCK_K, KIND)
                 both = tl.dot(values, w.T, both)
             gate, up = tl.split(tl.permute(tl.reshape(both, [BLOCK_ROWS, 2, BLOCK_COLUMNS]), [0, 2, 1]))
         else:
@@ -152,9 +146,13 @@ def gate_up_grouped_kernel(
             up = tl.zeros([BLOCK_ROWS, BLOCK_COLUMNS], tl.float32)
             for first in tl.range(0, COLUMNS, BLOCK_K, num_stages=STAGES):
                 values = _x_tile(x, source, first, COLUMNS, BLOCK_K)
-                w = weight_tile(blob + GATE_START, safe, first, GATE_TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND)
+                w = weight_tile(
+                    blob + GATE_START, grids, safe, first, GATE_TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND
+                )
                 gate = tl.dot(values, w.T, gate)
-                w = weight_tile(blob + UP_START, safe, first, UP_TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND)
+                w = weight_tile(
+                    blob + UP_START, grids, safe, first, UP_TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND
+                )
                 up = tl.dot(values, w.T, up)
         act = gate / (1.0 + tl.exp(-gate)) * up
         at = position.to(tl.int64)[:, None] * ROWS + row[None, :]
@@ -165,6 +163,7 @@ def gate_up_grouped_kernel(
 def down_grouped_kernel(
     x,
     addresses,
+    grids,
     sorted_pairs,
     tiles,
     num_tiles,
@@ -193,7 +192,7 @@ def down_grouped_kernel(
         acc = tl.zeros([BLOCK_ROWS, BLOCK_COLUMNS], tl.float32)
         for first in tl.range(0, COLUMNS, BLOCK_K, num_stages=STAGES):
             values = _x_tile(x, safe_position, first, COLUMNS, BLOCK_K)
-            w = weight_tile(base, safe, first, TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND)
+            w = weight_tile(base, grids, safe, first, TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND)
             acc = tl.dot(values, w.T, acc)
         at = target.to(tl.int64)[:, None] * ROWS + row[None, :]
         tl.store(out + at, acc.to(out.dtype.element_ty), mask=(position < end)[:, None] & (row < ROWS)[None, :])
@@ -203,6 +202,7 @@ def down_grouped_kernel(
 def linear_grouped_kernel(
     x,
     addresses,
+    grids,
     out,
     num_rows,
     TYPE: tl.constexpr,
@@ -222,7 +222,7 @@ def linear_grouped_kernel(
     acc = tl.zeros([BLOCK_ROWS, BLOCK_COLUMNS], tl.float32)
     for first in tl.range(0, COLUMNS, BLOCK_K, num_stages=STAGES):
         values = _x_tile(x, tl.minimum(source, num_rows - 1), first, COLUMNS, BLOCK_K)
-        w = weight_tile(base, safe, first, TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND)
+        w = weight_tile(base, grids, safe, first, TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND)
         acc = tl.dot(values, w.T, acc, input_precision="ieee")
     at = source.to(tl.int64)[:, None] * ROWS + row[None, :]
     tl.store(out + at, acc.to(out.dtype.element_ty), mask=(source < num_rows)[:, None] & (row < ROWS)[None, :])
@@ -231,6 +231,7 @@ def linear_grouped_kernel(
 @triton.jit
 def unpack_kernel(
     addresses,
+    grids,
     experts,
     out,
     START: tl.constexpr,
@@ -247,7 +248,7 @@ def unpack_kernel(
     row = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     first = tl.program_id(1) * BLOCK_K
     safe = tl.minimum(row, ROWS - 1)
-    tile = weight_tile(base, safe, first, TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, out.dtype.element_ty)
+    tile = weight_tile(base, grids, safe, first, TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, out.dtype.element_ty)
     column = first + tl.arange(0, BLOCK_K)
     at = tl.program_id(2).to(tl.int64) * (ROWS * COLUMNS) + row[:, None] * COLUMNS + column[None, :]
     tl.store(out + at, tile, mask=(row < ROWS)[:, None] & (column < COLUMNS)[None, :])

@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
 """Which rows go to which expert, on the device, in a stable order and without atomics.
 
     ids [rows * used] --count--> counts [blocks, experts]     one program a block of pairs
@@ -33,7 +33,7 @@ def scan_kernel(counts, starts, totals, num_blocks, NUM_EXPERTS: tl.constexpr, E
     expert = tl.arange(0, EXPERTS)
     inside = expert < NUM_EXPERTS
     running = tl.zeros([EXPERTS], tl.int32)
-    for block in range(0, num_blocks):
+    for block in range(num_blocks):
         here = tl.load(counts + block * NUM_EXPERTS + expert, mask=inside, other=0)
         tl.store(counts + block * NUM_EXPERTS + expert, running, mask=inside)
         running += here
@@ -71,7 +71,7 @@ def tiles_kernel(
     here = tl.where(wanted, (end - first + BLOCK_ROWS - 1) // BLOCK_ROWS, 0)
     at = tl.cumsum(here, axis=0) - here
     tl.store(num_tiles, tl.sum(here, axis=0))
-    for step in range(0, tl.max(here, axis=0)):
+    for step in range(tl.max(here, axis=0)):
         mask = step < here
         entry = tiles + (at + step) * 4
         tl.store(entry, expert, mask=mask)

@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
 """Rows of the embedding table, one byte everywhere, and the positional digest of bytes (`reference/digest.py`)."""
 
 import triton
@@ -12,12 +12,12 @@ _K2 = tl.constexpr(0xC2B2AE3D27D4EB4F)
 
 @triton.jit
 def embed_kernel(
-    tokens, addresses, out, TYPE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCK: tl.constexpr
+    tokens, addresses, grids, out, TYPE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCK: tl.constexpr
 ):
     """out[i] = row tokens[i] of the packed table at addresses[0], f32. grid (rows, column blocks)."""
     row, first = tl.program_id(0), tl.program_id(1) * BLOCK
     token = tl.load(tokens + row + tl.arange(0, 1))
-    tile = weight_tile(tl.load(addresses), token, first, TYPE, ROWS, COLUMNS, 1, BLOCK, tl.float32)
+    tile = weight_tile(tl.load(addresses), grids, token, first, TYPE, ROWS, COLUMNS, 1, BLOCK, tl.float32)
     column = first + tl.arange(0, BLOCK)
     tl.store(out + row.to(tl.int64) * COLUMNS + column, tl.reshape(tile, [BLOCK]), mask=column < COLUMNS)
 

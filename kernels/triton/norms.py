@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
 """RMS norm of rows, and what happens to a layer's fresh query, key and value heads before attention reads them.
 
 One program = one row (one head of a row): a sum is a tree of fixed shape over that row alone.
@@ -7,10 +7,19 @@ One program = one row (one head of a row): a sum is a tree of fixed shape over t
 import triton
 import triton.language as tl
 
+from kernels.triton.kv_cells import store_cell
+
 
 @triton.jit
 def rms_norm_kernel(
-    x, weight, out, epsilon, COLUMNS: tl.constexpr, BLOCK: tl.constexpr, X_STRIDE: tl.constexpr, OUT_STRIDE: tl.constexpr
+    x,
+    weight,
+    out,
+    epsilon,
+    COLUMNS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    X_STRIDE: tl.constexpr,
+    OUT_STRIDE: tl.constexpr,
 ):
     """out = weight * x / sqrt(mean(x^2) + epsilon), rounded to out's type. x: f32, grid (rows,). BLOCK >= COLUMNS."""
     row = tl.program_id(0).to(tl.int64)
@@ -45,8 +54,12 @@ def heads_kernel(
     header,
     q_out,
     keys,
+    key_scales,
     values,
+    value_scales,
     epsilon,
+    KEY_TYPE: tl.constexpr,
+    VALUE_TYPE: tl.constexpr,
     NUM_HEADS: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -58,7 +71,7 @@ def heads_kernel(
     """Norm (optional), rope and the cache write of one head; grid (rows, NUM_HEADS + 2 * NUM_KV_HEADS).
 
     qkv: f32 [rows, heads, HEAD_DIM], query heads, then keys, then values; q_out: [rows, NUM_HEADS, HEAD_DIM]; keys,
-    values: the layer's cache [context, NUM_KV_HEADS, HEAD_DIM]. Pair i of a rotation is (i, i + ROTATED/2) in NEOX
+    values: the layer's cache (`kv_cells.py`). Pair i of a rotation is (i, i + ROTATED/2) in NEOX
     order, else (2i, 2i + 1). The partner of a number is read a second time: registers cannot be permuted for less."""
     row, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     ALL: tl.constexpr = NUM_HEADS + 2 * NUM_KV_HEADS
@@ -67,10 +80,10 @@ def heads_kernel(
     inside = column < HEAD_DIM
     source = qkv + row * (ALL * HEAD_DIM) + head * HEAD_DIM
     here = tl.load(source + column, mask=inside, other=0.0)
-    cell = (tl.load(header) + row) * NUM_KV_HEADS
+    position = tl.load(header) + row
     if head >= NUM_HEADS + NUM_KV_HEADS:
-        target = values + (cell + head - NUM_HEADS - NUM_KV_HEADS) * HEAD_DIM
-        tl.store(target + column, here.to(values.dtype.element_ty), mask=inside)
+        kv_head = head - NUM_HEADS - NUM_KV_HEADS
+        store_cell(values, value_scales, position, kv_head, here, VALUE_TYPE, NUM_KV_HEADS, HEAD_DIM, BLOCK)
     else:
         is_query = head < NUM_HEADS
         if IS_NEOX:
@@ -97,8 +110,9 @@ def heads_kernel(
         sine = tl.load(angles + row * ROTATED + HALF + pair, mask=is_rotated, other=0.0)
         turned = here * cosine + tl.where(is_first, -there, there) * sine
         if is_query:
-            target = q_out + (row * NUM_HEADS + head) * HEAD_DIM
-            tl.store(target + column, turned.to(q_out.dtype.element_ty), mask=inside)
+            tl.store(
+                q_out + (row * NUM_HEADS + head) * HEAD_DIM + column, turned.to(q_out.dtype.element_ty), mask=inside
+            )
         else:
-            target = keys + (cell + head - NUM_HEADS) * HEAD_DIM
-            tl.store(target + column, turned.to(keys.dtype.element_ty), mask=inside)
+            kv_head = head - NUM_HEADS
+            store_cell(keys, key_scales, position, kv_head, turned, KEY_TYPE, NUM_KV_HEADS, HEAD_DIM, BLOCK)

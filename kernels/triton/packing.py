@@ -1,27 +1,32 @@
+# mypy: allow-untyped-calls
 """Packed form: the bytes of one quantized matrix, rearranged once at load so that a card reads them in wide words.
 
 A ggml block mixes codes and scales and is 18, 34, 136, 176 or 210 bytes long, so its codes are almost never 16-byte
 aligned. The packed form keeps every byte's information and the total size, and sorts it into planes, one after the
-other, each [rows, ...] and row-major:
+other:
 
     codes    4 bits a weight: u32 [rows, groups, 4], 8 bits: u32 [rows, groups, 8]      (a group = 32 weights of a row)
     high     Q5_K u8 [rows, groups, 4]; Q6_K u16 [rows, groups, 4]; else absent
-    scales   Q4_0, Q8_0 f16 [rows, groups]; Q4_1 (f16 d, f16 m) [rows, groups]; MXFP4 u8 [rows, groups]
-             Q4_K, Q5_K 16 B a block of 256: f16 d, f16 dmin, u8 low[8], u32 high: low[s] = sc & 15 | (mn & 15) << 4,
+    scales   [blocks of a row, rows, bytes of a block], so that the rows of a tile read neighbouring bytes. Of a block:
+             Q4_0, Q8_0 f16 d; Q4_1 f16 d, f16 m; MXFP4 u8; Q6_K int8[16]; IQ4_XS f16 d, u16 scales_h, u8 scales_l[4]
+             IQ3_XXS u32[8], four sign indices and a scale each; IQ2_XS u8[8], two scales each
+             Q4_K, Q5_K f16 d, f16 dmin, u8 low[8], u32 high: low[s] = sc & 15 | (mn & 15) << 4,
              bits 4s..4s+3 of high = sc >> 4 | (mn >> 4) << 2
-             Q6_K int8 [rows, groups, 2]; IQ4_XS 8 B a block: f16 d, u16 scales_h, u8 scales_l[4]
-    tail     Q6_K f16 d [rows, blocks]; else absent
+    tail     Q6_K, IQ3_XXS, IQ2_XS f16 d, [blocks of a row, rows]; else absent
 
 Word j of a group holds, at place i, the code of weight (words in a group) * i + j. So the j of one place are neighbours
 in x (a decode kernel reads x in 16-byte pieces), and [.., place, j] is the natural order (a prompt kernel needs no
 shuffle). Bits of `high` for word j and place i: bit i (Q5_K), bits 2i, 2i+1 (Q6_K). Q8_0 codes are q + 128.
 
-Float types stay as they are. A digest of a blob on the card covers the packed form. numpy only: no triton, no torch.
+The codes of IQ3_XXS and IQ2_XS stay indices into a table of values (`grid_table`), u8 [rows, groups, 8] and u16 [rows,
+groups, 4] as in the file. Float types stay as they are; every other type that gguf-py can read becomes F16, which is
+larger than its file form (`card_type`). A digest of a blob on the card covers the packed form. No triton, no torch.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
+import gguf
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,7 +34,9 @@ Bytes = NDArray[np.uint8]
 GROUP = 32
 
 F32, F16, Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K, IQ4_XS, BF16, MXFP4 = 0, 1, 2, 3, 8, 12, 13, 14, 23, 30, 39
+IQ2_XS, IQ3_XXS = 17, 18
 FLOAT_TYPES = (F32, F16, BF16)
+GRID_TYPES = (IQ2_XS, IQ3_XXS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +60,31 @@ _FORMATS = {
     Q6_K: _Format(256, 210, codes=(0, 128), scales=(192, 16), high=(128, 64), tail=(208, 2)),
     IQ4_XS: _Format(256, 136, codes=(8, 128), scales=(0, 8)),
     MXFP4: _Format(32, 17, codes=(1, 16), scales=(0, 1)),
+    IQ2_XS: _Format(256, 74, codes=(2, 64), scales=(66, 8), tail=(0, 2)),
+    IQ3_XXS: _Format(256, 98, codes=(2, 64), scales=(66, 32), tail=(0, 2)),
 }
 PACKED_TYPES = tuple(_FORMATS)
 
 
+def card_type(type_id: int) -> int:
+    """The type that kernels are told for matrices of a file's type: itself, or F16 where no kernel reads it packed."""
+    return type_id if type_id in _FORMATS or type_id in FLOAT_TYPES else F16
+
+
+@cache
+def grid_table() -> NDArray[np.uint32]:
+    """What the indices of GRID_TYPES mean, four values a word: 256 words of IQ3_XXS, then 512 pairs of IQ2_XS."""
+    grids = []
+    for quant in (gguf.quants.IQ3_XXS, gguf.quants.IQ2_XS):
+        quant.init_grid()
+        assert quant.grid is not None
+        grids.append(quant.grid.astype(np.uint8).reshape(-1))
+    return np.concatenate(grids).view("<u4")
+
+
 def packed_bytes(type_id: int, *, rows: int, columns: int) -> int:
-    """Bytes of a packed matrix: those of the file form."""
-    if type_id in FLOAT_TYPES:
+    """Bytes of a packed matrix: those of the file form, but for types that become F16."""
+    if type_id not in _FORMATS:
         return rows * columns * (4 if type_id == F32 else 2)
     return rows * columns // _FORMATS[type_id].block * _FORMATS[type_id].size_bytes
 
@@ -72,16 +97,22 @@ def scales_bytes(type_id: int, *, rows: int, columns: int) -> tuple[int, int]:
 
 
 def pack(data: Bytes, type_id: int, *, rows: int, columns: int) -> Bytes:
-    """data: uint8, one matrix in file form, [rows, columns] weights -> the packed form, as many bytes."""
+    """data: uint8, one matrix in file form, [rows, columns] weights -> the packed form, `packed_bytes` of it.
+
+    ValueError where a weight of a type that becomes F16 is not finite there."""
     if type_id in FLOAT_TYPES:
         return data.copy()
+    if type_id not in _FORMATS:
+        return _as_half(data, type_id)
     form, blocks = _blocks(data, type_id, rows, columns)
     codes = _file_codes(blocks, type_id, form)  # [blocks, block] numbers, in weight order
     words, high = _to_words(codes, type_id)
     scales = _field(blocks, form.scales)
+    assert scales is not None
     if type_id in (Q4_K, Q5_K):
         scales = _pack_six_bits(scales)
-    planes = [words, high, scales, _field(blocks, form.tail)]
+    tail = _field(blocks, form.tail)
+    planes = [words, high, _by_column(scales, rows), None if tail is None else _by_column(tail, rows)]
     return np.concatenate([plane.reshape(-1).view(np.uint8) for plane in planes if plane is not None])
 
 
@@ -96,6 +127,8 @@ def unpack(data: Bytes, type_id: int, *, rows: int, columns: int) -> Bytes:
     ends = np.cumsum([width * num_blocks for width in widths])
     words, high, scales, tail = (plane.reshape(num_blocks, -1) for plane in np.split(data, ends[:-1]))
     blocks = np.empty((num_blocks, form.size_bytes), np.uint8)
+    scales = _by_column(scales, columns // form.block)
+    tail = _by_column(tail, columns // form.block) if form.tail else tail
     if type_id in (Q4_K, Q5_K):
         scales = _unpack_six_bits(scales)
     for span, field in ((form.scales, scales), (form.tail, tail)):
@@ -105,11 +138,26 @@ def unpack(data: Bytes, type_id: int, *, rows: int, columns: int) -> Bytes:
     return blocks.reshape(-1)
 
 
+def _as_half(data: Bytes, type_id: int) -> Bytes:
+    kind = gguf.GGMLQuantizationType(type_id)
+    with np.errstate(over="ignore"):
+        weights = gguf.quants.dequantize(data, kind).astype(np.float16)
+    if not np.isfinite(weights).all():
+        raise ValueError(f"a matrix of type {kind.name} has weights beyond 65,504, the largest of F16")
+    return weights.view(np.uint8).reshape(-1)
+
+
 def _blocks(data: Bytes, type_id: int, rows: int, columns: int) -> tuple[_Format, Bytes]:
     form = _FORMATS[type_id]
     assert columns % form.block == 0, (type_id, columns)
     assert data.size == rows * columns // form.block * form.size_bytes, (type_id, data.size, rows, columns)
     return form, data.reshape(-1, form.size_bytes)
+
+
+def _by_column(plane: Bytes, count: int) -> Bytes:
+    """[count, n, bytes] -> [n, count, bytes], each flattened to [count * n, bytes]. Its own inverse."""
+    width = plane.shape[1]
+    return plane.reshape(count, -1, width).transpose(1, 0, 2).reshape(-1, width)
 
 
 def _field(blocks: Bytes, span: tuple[int, int] | None) -> Bytes | None:
@@ -126,8 +174,10 @@ def _nibble_order(type_id: int) -> tuple[int, int]:
 
 def _file_codes(blocks: Bytes, type_id: int, form: _Format) -> Bytes:
     raw = blocks[:, form.codes[0] : form.codes[0] + form.codes[1]]
+    if type_id in GRID_TYPES:
+        return np.ascontiguousarray(raw)
     if type_id == Q8_0:
-        return raw ^ 0x80
+        return np.bitwise_xor(raw, np.uint8(0x80))
     piece = raw.reshape(len(blocks), -1, 1, _nibble_order(type_id)[0])
     codes = np.concatenate([piece & 15, piece >> 4], axis=2).reshape(len(blocks), form.block)
     if form.high:
@@ -140,13 +190,16 @@ def _file_high(blocks: Bytes, type_id: int, span: tuple[int, int]) -> Bytes:
     raw = blocks[:, span[0] : span[0] + span[1]]
     if type_id == Q5_K:
         shifts = np.arange(8, dtype=np.uint8)[None, :, None]
-        return ((raw[:, None, :] >> shifts) & 1).reshape(len(blocks), 256)
+        return ((raw[:, None, :] >> shifts) & 1).reshape(len(blocks), 256).astype(np.uint8)
     shifts = np.arange(0, 8, 2, dtype=np.uint8)[None, None, :, None]
-    return ((raw.reshape(-1, 2, 1, 32) >> shifts) & 3).reshape(len(blocks), 256)
+    return ((raw.reshape(-1, 2, 1, 32) >> shifts) & 3).reshape(len(blocks), 256).astype(np.uint8)
 
 
 def _put_file_codes(blocks: Bytes, type_id: int, form: _Format, codes: Bytes) -> None:
     start, size = form.codes
+    if type_id in GRID_TYPES:
+        blocks[:, start : start + size] = codes
+        return
     if type_id == Q8_0:
         blocks[:, start : start + size] = codes ^ 0x80
         return
@@ -167,6 +220,8 @@ def _put_file_codes(blocks: Bytes, type_id: int, form: _Format, codes: Bytes) ->
 
 
 def _to_words(codes: Bytes, type_id: int) -> tuple[NDArray[np.uint32], NDArray[np.unsignedinteger] | None]:
+    if type_id in GRID_TYPES:
+        return codes.view(np.uint32), None
     if type_id == Q8_0:
         places = codes.reshape(-1, 4, 8).transpose(0, 2, 1)  # [groups, word, place]
         return np.ascontiguousarray(places).view(np.uint32), None
@@ -183,6 +238,8 @@ def _to_words(codes: Bytes, type_id: int) -> tuple[NDArray[np.uint32], NDArray[n
 
 
 def _from_words(words: Bytes, high: Bytes, type_id: int, form: _Format) -> Bytes:
+    if type_id in GRID_TYPES:
+        return words.reshape(-1, form.codes[1])
     if type_id == Q8_0:
         return words.reshape(-1, 8, 4).transpose(0, 2, 1).reshape(-1, form.block)
     packed = words.reshape(-1, 4, 4)
@@ -198,9 +255,8 @@ def _from_words(words: Bytes, high: Bytes, type_id: int, form: _Format) -> Bytes
 # --- the twelve bytes of Q4_K and Q5_K ---------------------------------------------------------------------------
 
 
-def _pack_six_bits(scales: Bytes | None) -> Bytes:
+def _pack_six_bits(scales: Bytes) -> Bytes:
     """[blocks, 16] of the file (d, dmin, 12 B) -> [blocks, 16] packed: one rule for all eight sub-blocks."""
-    assert scales is not None
     s = scales[:, 4:]
     first, second, third = s[:, :4], s[:, 4:8], s[:, 8:]
     sc = np.concatenate([first & 63, (third & 15) | (first >> 6) << 4], axis=1)

@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
 """Matmul for the few rows of a window: y = W x, bound by how fast the bytes of W arrive.
 
 A program owns BLOCK_ROWS rows of one matrix and walks the whole of K; partial sums stay in registers, elementwise, and
@@ -19,18 +19,19 @@ import triton
 import triton.language as tl
 
 from kernels.triton.codes import (
-    float_kind,
-    pointer_to,
     bit_of,
     denormal_at,
+    float_kind,
     is_float,
+    is_grid,
     load_high,
     load_or_zero,
-    load_words,
+    pointer_to,
     scale_and_offset,
     weights_per_scale,
     words_per_group,
 )
+from kernels.triton.grids import in_order, load_codes
 
 MAX_PAIRS = 128
 LIFT = tl.constexpr(100)
@@ -53,6 +54,7 @@ def _dot_float(base, x, row, TYPE: tl.constexpr, COLUMNS: tl.constexpr, BLOCK_RO
 @triton.jit
 def _load_step(
     base,
+    grids,
     row,
     first,
     TYPE: tl.constexpr,
@@ -61,14 +63,9 @@ def _load_step(
     GROUPS: tl.constexpr,
 ):
     """Everything that one step needs of a matrix: words, high bits, scales and offsets of GROUPS groups of each row."""
-    WORDS: tl.constexpr = words_per_group(TYPE)
-    NUM_GROUPS: tl.constexpr = COLUMNS // 32
-    IS_WHOLE: tl.constexpr = NUM_GROUPS % GROUPS == 0
+    IS_WHOLE: tl.constexpr = COLUMNS // 32 % GROUPS == 0
     UNITS: tl.constexpr = GROUPS * 32 // weights_per_scale(TYPE)
-    word = tl.arange(0, GROUPS * WORDS)
-    at = row[:, None] * (NUM_GROUPS * WORDS) + (first * WORDS + word)[None, :]
-    mask = (first + word // WORDS < NUM_GROUPS)[None, :]
-    codes = load_words(base, at, mask, IS_WHOLE)
+    codes, at, mask = load_codes(base, grids, row, first, TYPE, ROWS, COLUMNS, GROUPS, IS_WHOLE)
     high = codes
     if (TYPE == 13) or (TYPE == 14):
         high = load_high(base, at, mask, TYPE, ROWS, COLUMNS, IS_WHOLE)
@@ -86,7 +83,8 @@ def _load_values(x, first, TYPE: tl.constexpr, COLUMNS: tl.constexpr, GROUPS: tl
     at = unit * SCALE + tl.arange(0, SCALE)[None, :]
     inside = first * 32 + at < COLUMNS
     values = load_or_zero(x + first * 32 + at, inside, COLUMNS // 32 % GROUPS == 0).to(tl.float32)
-    bit = bit_of(at % 32 // words_per_group(TYPE), TYPE)
+    place = at % 4 if is_grid(TYPE) else at % 32 // words_per_group(TYPE)
+    bit = bit_of(place, TYPE)
     lift = ((bit * -1 + (127 + LIFT)) << 23).to(tl.uint32).to(tl.float32, bitcast=True)
     return values * lift, tl.sum(values, axis=1)
 
@@ -97,11 +95,8 @@ def _multiply(
 ):
     """f32 [BLOCK_ROWS, units]: one step's products. A thread holds whole groups, so the 32 products are summed in its
     registers and the scale is applied once a unit."""
-    WORDS: tl.constexpr = words_per_group(TYPE)
     SCALE: tl.constexpr = weights_per_scale(TYPE)
-    place = tl.arange(0, 32 // WORDS)[None, None, :, None]
-    codes = tl.reshape(codes, [BLOCK_ROWS, GROUPS, 1, WORDS])
-    high = tl.reshape(high, [BLOCK_ROWS, GROUPS, 1, WORDS])
+    codes, high, place = in_order(codes, high, TYPE, BLOCK_ROWS, GROUPS)
     numbers = tl.reshape(denormal_at(codes, high, place, TYPE), [BLOCK_ROWS, GROUPS * 32 // SCALE, SCALE])
     total = tl.sum(numbers * lifted[None, :, :], axis=2)
     return scale * (total * LOWER) - offset * sums[None, :]
@@ -110,6 +105,7 @@ def _multiply(
 @triton.jit
 def _dot(
     base,
+    grids,
     x,
     row,
     TYPE: tl.constexpr,
@@ -124,7 +120,7 @@ def _dot(
     else:
         acc = tl.zeros([BLOCK_ROWS, GROUPS * 32 // weights_per_scale(TYPE)], tl.float32)
         for first in range(0, COLUMNS // 32, GROUPS):
-            codes, high, scale, offset = _load_step(base, row, first, TYPE, ROWS, COLUMNS, GROUPS)
+            codes, high, scale, offset = _load_step(base, grids, row, first, TYPE, ROWS, COLUMNS, GROUPS)
             lifted, sums = _load_values(x, first, TYPE, COLUMNS, GROUPS)
             acc += _multiply(codes, high, scale, offset, lifted, sums, TYPE, BLOCK_ROWS, GROUPS)
         total = tl.sum(acc, axis=1)
@@ -135,6 +131,7 @@ def _dot(
 def _dot_pair(
     one,
     two,
+    grids,
     x,
     row,
     TYPE: tl.constexpr,
@@ -147,8 +144,8 @@ def _dot_pair(
     first_acc = tl.zeros([BLOCK_ROWS, GROUPS * 32 // weights_per_scale(TYPE)], tl.float32)
     second_acc = tl.zeros([BLOCK_ROWS, GROUPS * 32 // weights_per_scale(TYPE)], tl.float32)
     for first in range(0, COLUMNS // 32, GROUPS):
-        codes_1, high_1, scale_1, offset_1 = _load_step(one, row, first, TYPE, ROWS, COLUMNS, GROUPS)
-        codes_2, high_2, scale_2, offset_2 = _load_step(two, row, first, TYPE, ROWS, COLUMNS, GROUPS)
+        codes_1, high_1, scale_1, offset_1 = _load_step(one, grids, row, first, TYPE, ROWS, COLUMNS, GROUPS)
+        codes_2, high_2, scale_2, offset_2 = _load_step(two, grids, row, first, TYPE, ROWS, COLUMNS, GROUPS)
         lifted, sums = _load_values(x, first, TYPE, COLUMNS, GROUPS)
         first_acc += _multiply(codes_1, high_1, scale_1, offset_1, lifted, sums, TYPE, BLOCK_ROWS, GROUPS)
         second_acc += _multiply(codes_2, high_2, scale_2, offset_2, lifted, sums, TYPE, BLOCK_ROWS, GROUPS)
@@ -169,6 +166,7 @@ def gate_up_rows_kernel(
     x,
     ids,
     addresses,
+    grids,
     out,
     num_pairs,
     NUM_USED: tl.constexpr,
@@ -190,14 +188,14 @@ def gate_up_rows_kernel(
     safe = tl.minimum(row, ROWS - 1)
     lane, same, count = _chosen(ids, num_pairs, expert, pair, MAX_PAIRS)
     now = pair
-    for _ in range(0, count):
+    for _ in range(count):
         vector = x + now // NUM_USED * COLUMNS
         gate_base, up_base = blob + GATE_START, blob + UP_START
         if (GATE_TYPE == UP_TYPE) and not is_float(GATE_TYPE):
-            gate, up = _dot_pair(gate_base, up_base, vector, safe, GATE_TYPE, ROWS, COLUMNS, BLOCK_ROWS, GROUPS)
+            gate, up = _dot_pair(gate_base, up_base, grids, vector, safe, GATE_TYPE, ROWS, COLUMNS, BLOCK_ROWS, GROUPS)
         else:
-            gate = _dot(gate_base, vector, safe, GATE_TYPE, ROWS, COLUMNS, BLOCK_ROWS, GROUPS)
-            up = _dot(up_base, vector, safe, UP_TYPE, ROWS, COLUMNS, BLOCK_ROWS, GROUPS)
+            gate = _dot(gate_base, grids, vector, safe, GATE_TYPE, ROWS, COLUMNS, BLOCK_ROWS, GROUPS)
+            up = _dot(up_base, grids, vector, safe, UP_TYPE, ROWS, COLUMNS, BLOCK_ROWS, GROUPS)
         tl.store(out + now * ROWS + row, gate / (1.0 + tl.exp(-gate)) * up, mask=row < ROWS)
         now = tl.min(tl.where(same & (lane > now), lane, MAX_PAIRS), axis=0)
 
@@ -207,6 +205,7 @@ def down_rows_kernel(
     x,
     ids,
     addresses,
+    grids,
     out,
     num_pairs,
     START: tl.constexpr,
@@ -225,8 +224,8 @@ def down_rows_kernel(
     safe = tl.minimum(row, ROWS - 1)
     lane, same, count = _chosen(ids, num_pairs, expert, pair, MAX_PAIRS)
     now = pair
-    for _ in range(0, count):
-        y = _dot(base, x + now * COLUMNS, safe, TYPE, ROWS, COLUMNS, BLOCK_ROWS, GROUPS)
+    for _ in range(count):
+        y = _dot(base, grids, x + now * COLUMNS, safe, TYPE, ROWS, COLUMNS, BLOCK_ROWS, GROUPS)
         tl.store(out + now * ROWS + row, y, mask=row < ROWS)
         now = tl.min(tl.where(same & (lane > now), lane, MAX_PAIRS), axis=0)
 
@@ -235,6 +234,7 @@ def down_rows_kernel(
 def linear_rows_kernel(
     x,
     addresses,
+    grids,
     out,
     num_rows,
     TYPE: tl.constexpr,
@@ -246,6 +246,6 @@ def linear_rows_kernel(
     row = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     safe = tl.minimum(row, ROWS - 1)
     base = tl.load(addresses)
-    for vector in range(0, num_rows):
-        y = _dot(base, x + vector * COLUMNS, safe, TYPE, ROWS, COLUMNS, BLOCK_ROWS, GROUPS)
+    for vector in range(num_rows):
+        y = _dot(base, grids, x + vector * COLUMNS, safe, TYPE, ROWS, COLUMNS, BLOCK_ROWS, GROUPS)
         tl.store(out + vector * ROWS + row, y, mask=row < ROWS)

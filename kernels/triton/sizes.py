@@ -1,10 +1,12 @@
 """Tile sizes, fixed: a row's bits may depend on them, so nothing at run time chooses among them.
 
-Found by `python -m bench.sweep` on one H200 (2026-11-29, triton 3.6.0, Q4_K, qwen3moe 30B-A3B); other cards take the
-same sizes, which are bounded to the shared memory of the smallest (99 KiB a block on sm_86, sm_89 and sm_120).
+Found by timing some twenty variants of each kernel on one H200 (2026-11-29, triton 3.6.0, Q4_K, qwen3moe 30B-A3B).
+Other cards take the same sizes, which are bounded to the shared memory of the smallest (99 KiB a block on sm_86, sm_89
+and sm_120). Neutral there: gate and up as one tile or two, a fourth stage, eight warps with capped registers.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +46,25 @@ class WindowAttentionSize:
     split_keys: int
     stages: int
     num_warps: int
-    merge_splits: int = 32
 
 
 GATE_UP_GROUPED = GroupedSize(block_rows=128, block_columns=64, block_k=64, stages=3, num_warps=4)
 DOWN_GROUPED = GroupedSize(block_rows=128, block_columns=128, block_k=64, stages=3, num_warps=4)
 LINEAR_GROUPED = GroupedSize(block_rows=128, block_columns=128, block_k=64, stages=3, num_warps=4)
 LINEAR_F32 = GroupedSize(block_rows=32, block_columns=64, block_k=32, stages=2, num_warps=4)
+MERGE_SPLITS = 32  # splits of window attention that are read at a time
 PROGRAMS_GROUPED = 264  # two for each multiprocessor of an H200; more or fewer change no bit
+
+
+@cache
+def constants(size: RowsSize | GroupedSize | PromptAttentionSize | WindowAttentionSize) -> dict[str, int]:
+    """What a kernel of this size is launched with."""
+    return {name if name == "num_warps" else name.upper(): value for name, value in asdict(size).items()}
+
+
+def for_card(size: GroupedSize, *, shared_bytes: int) -> GroupedSize:
+    """The same tile with twice the warps where accumulators fill the registers of four (no wgmma: sm_8x, sm_120)."""
+    return size if shared_bytes >= 200 * 1024 else replace(size, num_warps=8)
 
 
 def rows_size(columns: int) -> RowsSize:
@@ -63,14 +76,22 @@ def prompt_attention_size(*, head_dim: int, shared_bytes: int) -> PromptAttentio
     """shared_bytes: shared memory that one block may have on this card."""
     if head_dim <= 128 and shared_bytes >= 224 * 1024:
         return PromptAttentionSize(block_rows=128, block_keys=128, stages=3, num_warps=8)
-    return PromptAttentionSize(block_rows=64, block_keys=32 if head_dim > 128 else 64, stages=2, num_warps=4)
+    if head_dim > 128:  # four warps would spill over K/V in blocks
+        return PromptAttentionSize(block_rows=64, block_keys=32, stages=2, num_warps=8)
+    return PromptAttentionSize(block_rows=64, block_keys=64, stages=2, num_warps=4)
 
 
-def window_attention_size(*, max_rows: int, num_heads: int, num_kv_heads: int, head_dim: int) -> WindowAttentionSize:
+def window_attention_size(
+    *, max_rows: int, num_heads: int, num_kv_heads: int, head_dim: int, shared_bytes: int
+) -> WindowAttentionSize:
     """max_rows: rows of the largest window of this process; every window uses the size made for it."""
     vectors = max_rows * num_heads // num_kv_heads
     block_rows = max(16, 1 << (vectors - 1).bit_length())
     block_keys = 64 if head_dim <= 128 else 32
+    stages = 3 if head_dim <= 128 and shared_bytes >= 160 * 1024 else 2
+    if block_rows * head_dim > 64 * 128 and shared_bytes < 160 * 1024:
+        stages = 1
+    num_warps = 8 if block_rows * head_dim > 64 * 128 else 4
     return WindowAttentionSize(
-        block_rows=block_rows, block_keys=block_keys, split_keys=512, stages=3 if head_dim <= 128 else 2, num_warps=4
+        block_rows=block_rows, block_keys=block_keys, split_keys=512, stages=stages, num_warps=num_warps
     )

@@ -43,7 +43,9 @@ def test_the_defaults_are_not_refused(known):
         (ServeConfig("m", min_cache_slots=0), "cache-min-slots=0 slots; give --cache-min-slots 1 or more"),
         (ServeConfig("m", write_deadline_s=0.0), "write-deadline=0 s; give --write-deadline more than 0"),
         (ServeConfig("m", shutdown_grace_s=-0.5), "shutdown-grace=-0.5 s; give --shutdown-grace 0 or more"),
-        (ServeConfig("m", spec_rows=9), "spec=9 rows; give --spec 1 to 8"),
+        (ServeConfig("m", spec_rows=9), "spec=9 rows; leave --spec out"),
+        (ServeConfig("m", host=""), "host refused: it is empty; give --host an address (0.0.0.0 for every one)"),
+        (ServeConfig("m", host=" "), "host refused: it is empty; give --host an address (0.0.0.0 for every one)"),
     ],
 )
 def test_a_value_off_its_range_or_grid_is_refused_by_name(config, reason):

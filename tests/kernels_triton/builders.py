@@ -9,12 +9,15 @@ from torch import Tensor
 
 from bench.inputs import set_scales
 from kernels.reference.experts import ExpertWeights
+from kernels.reference.kv_cells import cell_bytes, read_cells, write_cells
 from kernels.reference.scratch import Scratch
-from kernels.triton.launch import ExpertShape
-from kernels.triton.packing import BF16, F16, F32, FLOAT_TYPES, pack, packed_bytes, unpack
+from kernels.triton.launch_attention import KvLayer
+from kernels.triton.launch_experts import ExpertShape
+from kernels.triton.packing import BF16, F16, F32, FLOAT_TYPES, grid_table, pack, packed_bytes, unpack
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SCRATCH = Scratch()
+GRIDS = torch.from_numpy(grid_table().view("int32")).to(DEVICE).view(torch.uint32)
 FLOATS = {F32: torch.float32, F16: torch.float16, BF16: torch.bfloat16}
 
 
@@ -94,6 +97,31 @@ class Experts:
 def random_ids(num_rows: int, num_experts: int, used: int) -> Tensor:
     """int32 [num_rows, used], distinct in a row."""
     return torch.rand(num_rows, num_experts).topk(used, dim=1).indices.int().to(DEVICE)
+
+
+KV_FORMATS = ((F16, F16), (8, 8), (2, 2), (8, 2))
+"""Types of K and V: f16, int8, q4_0, k8v4."""
+
+
+def random_cells(type_id: int, *, context: int, used: int, heads: int, head_dim: int) -> tuple[Tensor, Tensor]:
+    """(cells on the device, what nobody wrote poisoned; the numbers in them: f32 [used, heads, head_dim])."""
+    numbers = torch.randn(used, heads, head_dim)
+    if type_id == F16:
+        cells = torch.full((context, heads, head_dim), torch.nan, dtype=torch.float16)
+        cells[:used] = numbers
+        return cells.to(DEVICE), cells[:used].float()
+    cells = torch.full((context, cell_bytes(type_id, num_kv_heads=heads, head_dim=head_dim)), 0x7F, dtype=torch.uint8)
+    write_cells(numbers, type_id, cells[:used])
+    read_cells(cells[:used], type_id, numbers)
+    return cells.to(DEVICE), numbers
+
+
+def random_kv(
+    types: tuple[int, int], *, context: int, used: int, heads: int, head_dim: int
+) -> tuple[KvLayer, tuple[Tensor, Tensor]]:
+    sizes = {"context": context, "used": used, "heads": heads, "head_dim": head_dim}
+    (keys, key_numbers), (values, value_numbers) = (random_cells(one, **sizes) for one in types)
+    return KvLayer(keys, values, heads, *types), (key_numbers, value_numbers)
 
 
 def header_at(position: int) -> Tensor:

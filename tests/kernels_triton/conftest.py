@@ -5,14 +5,24 @@ import os
 
 import pytest
 
-collect_ignore_glob: list[str] = []
-if importlib.util.find_spec("triton") is None:
-    collect_ignore_glob.append("test_*.py")
-else:
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+if HAS_TRITON:
     import torch
 
     if not torch.cuda.is_available():
         os.environ["TRITON_INTERPRET"] = "1"
+
+
+class _WithoutTriton(pytest.Module):
+    def collect(self):
+        pytest.skip("needs triton: pip install -e '.[test,interpret]'", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    if HAS_TRITON or module_path.name == "test_packing.py":
+        return None
+    return _WithoutTriton.from_parent(parent, path=module_path)
 
 
 @pytest.fixture(autouse=True)

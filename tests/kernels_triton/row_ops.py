@@ -11,11 +11,26 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kernels.triton import launch
+from kernels.triton import launch_attention, launch_dense, launch_experts, launch_grouping, launch_rows
+from kernels.triton.launch_attention import KvLayer
 from kernels.triton.sizes import DOWN_GROUPED, LINEAR_F32, prompt_attention_size, window_attention_size
-from tests.kernels_triton.builders import DEVICE, Experts, Matrix, header_at, normal, poisoned, random_ids
+from tests.kernels_triton.builders import (
+    DEVICE,
+    GRIDS,
+    Experts,
+    Matrix,
+    header_at,
+    normal,
+    poisoned,
+    random_ids,
+    random_kv,
+)
 
-Q4_K, Q8_0, Q6_K, F32 = 12, 8, 14, 0
+Q4_0, Q4_K, Q8_0, Q6_K, F32, F16, IQ2_XS, IQ3_XXS = 2, 12, 8, 14, 0, 1, 17, 18
+
+IS_CARD = DEVICE == "cuda"
+# The interpreter takes about a millisecond a program: small matrices there, those of a real model on a card.
+MIX, HIDDEN, FFN = ((Q4_K, Q4_K, Q6_K), 2048, 768) if IS_CARD else ((Q4_0, Q4_0, Q8_0), 32, 32)
 
 
 @dataclass(frozen=True)
@@ -28,57 +43,88 @@ class RowOp:
 
 
 def experts_window() -> RowOp:
-    experts = Experts.random((Q4_K, Q4_K, Q6_K), hidden=512, ffn=256, count=6, used=3)
-    x, ids = normal(8, 512), random_ids(8, 6, 3)
+    experts = Experts.random(MIX, hidden=HIDDEN, ffn=FFN, count=4, used=2)
+    num_rows = 8 if IS_CARD else 3
+    x, ids = normal(num_rows, HIDDEN), random_ids(num_rows, 4, 2)
 
     def compute(rows: list[int]) -> Tensor:
-        act, out = poisoned(len(rows) * 3, 256), poisoned(len(rows), 3, 512)
-        launch.experts_window(x[rows].contiguous(), ids[rows].contiguous(), experts.addresses, experts.shape, act, out)
+        act, out = poisoned(len(rows) * 2, FFN), poisoned(len(rows), 2, HIDDEN)
+        launch_experts.experts_window(
+            x[rows].contiguous(), ids[rows].contiguous(), experts.addresses, GRIDS, experts.shape, act, out
+        )
         return out
 
-    return RowOp("experts_window", ("gate_up_rows_kernel", "down_rows_kernel"), 8, compute)
+    return RowOp("experts_window", ("gate_up_rows_kernel", "down_rows_kernel"), num_rows, compute)
 
 
 def experts_prompt() -> RowOp:
-    experts = Experts.random((Q4_K, Q4_K, Q6_K), hidden=512, ffn=256, count=4, used=2)
-    x, ids = normal(150, 512, dtype=torch.float16), random_ids(150, 4, 2)
+    experts = Experts.random(MIX, hidden=HIDDEN, ffn=FFN, count=4, used=2)
+    x, ids = normal(150, HIDDEN, dtype=torch.float16), random_ids(150, 4, 2)
 
     def compute(rows: list[int]) -> Tensor:
         pairs = 2 * len(rows)
         some = ids[rows].contiguous()
         ints = {"dtype": torch.int32}
-        grouping = launch.Grouping(poisoned(pairs // 128 + 1, 4, **ints), poisoned(5, **ints), poisoned(4, **ints), poisoned(pairs, **ints))  # fmt: skip
-        launch.group(some, grouping, num_experts=4)
-        tiles = launch.Tiles(poisoned(pairs // 128 + 5, 4, **ints), poisoned(1, **ints))
+        grouping = launch_grouping.Grouping(
+            poisoned(pairs // 128 + 1, 4, **ints), poisoned(5, **ints), poisoned(4, **ints), poisoned(pairs, **ints)
+        )
+        launch_grouping.group(some, grouping, num_experts=4)
+        tiles = launch_grouping.Tiles(poisoned(pairs // 128 + 5, 4, **ints), poisoned(1, **ints))
         selected = torch.ones(4, dtype=torch.uint8, device=DEVICE)
-        launch.make_tiles(grouping.starts, selected, tiles, num_experts=4, block_rows=DOWN_GROUPED.block_rows)
-        act, out = poisoned(pairs, 256, dtype=torch.float16), poisoned(len(rows), 2, 512)
-        launch.experts_prompt(x[rows].contiguous(), grouping.sorted_pairs, tiles, experts.addresses, experts.shape, act, out)
+        launch_grouping.make_tiles(grouping.starts, selected, tiles, num_experts=4, block_rows=DOWN_GROUPED.block_rows)
+        act, out = poisoned(pairs, FFN, dtype=torch.float16), poisoned(len(rows), 2, HIDDEN)
+        launch_experts.experts_prompt(
+            x[rows].contiguous(),
+            grouping.sorted_pairs,
+            tiles,
+            experts.addresses,
+            GRIDS,
+            experts.shape,
+            act,
+            out,
+            num_programs=1 + len(rows) % 7,
+        )
         return out
 
-    kernels = ("count_kernel", "scan_kernel", "place_kernel", "tiles_kernel", "gate_up_grouped_kernel", "down_grouped_kernel")
+    kernels = (
+        "count_kernel",
+        "scan_kernel",
+        "place_kernel",
+        "tiles_kernel",
+        "gate_up_grouped_kernel",
+        "down_grouped_kernel",
+    )
     return RowOp("experts_prompt", kernels, 150, compute)
 
 
-def linear_window(type_id: int = Q8_0) -> RowOp:
-    matrix = Matrix.random(type_id, rows=72, columns=320)
-    x = normal(8, 320)
+def linear_window(type_id: int = Q8_0, rows: int = 12, columns: int = 320) -> RowOp:
+    matrix = Matrix.random(type_id, rows=rows, columns=columns)
+    x = normal(8, columns)
+    num_outputs = rows
 
     def compute(rows: list[int]) -> Tensor:
-        out = poisoned(len(rows), 72)
-        launch.linear_window(x[rows].contiguous(), matrix.addresses, type_id, out)
+        out = poisoned(len(rows), num_outputs)
+        launch_dense.linear_window(x[rows].contiguous(), matrix.addresses, GRIDS, type_id, out)
         return out
 
     return RowOp("linear_window", ("linear_rows_kernel",), 8, compute)
 
 
-def linear_prompt(type_id: int = Q8_0) -> RowOp:
-    matrix = Matrix.random(type_id, rows=72, columns=320)
-    x = normal(150, 320, dtype=torch.bfloat16 if DEVICE == "cuda" else torch.float16)
+def linear_window_iq2_xs() -> RowOp:
+    return linear_window(IQ2_XS, rows=8, columns=512)
+
+
+def linear_prompt_iq3_xxs() -> RowOp:
+    return linear_prompt(IQ3_XXS, columns=256)
+
+
+def linear_prompt(type_id: int = Q8_0, columns: int = 160) -> RowOp:
+    matrix = Matrix.random(type_id, rows=72, columns=columns)
+    x = normal(150, columns, dtype=torch.bfloat16 if DEVICE == "cuda" else torch.float16)
 
     def compute(rows: list[int]) -> Tensor:
         out = poisoned(len(rows), 72)
-        launch.linear_prompt(x[rows].contiguous(), matrix.addresses, type_id, out)
+        launch_dense.linear_prompt(x[rows].contiguous(), matrix.addresses, GRIDS, type_id, out)
         return out
 
     return RowOp("linear_prompt", ("linear_grouped_kernel",), 150, compute)
@@ -90,53 +136,56 @@ def linear_f32() -> RowOp:
 
     def compute(rows: list[int]) -> Tensor:
         out = poisoned(len(rows), 40)
-        launch.linear_prompt(x[rows].contiguous(), matrix.addresses, F32, out, size=LINEAR_F32)
+        launch_dense.linear_prompt(x[rows].contiguous(), matrix.addresses, GRIDS, F32, out, size=LINEAR_F32)
         return out
 
     return RowOp("linear_f32", ("linear_grouped_kernel",), 50, compute)
 
 
-def _cache(num_keys: int, used: int) -> tuple[Tensor, Tensor]:
-    """keys, values with NaN where nobody wrote."""
-    keys, values = (normal(num_keys, 2, 64, dtype=torch.float16) for _ in range(2))
-    keys[used:], values[used:] = torch.nan, torch.nan
-    return keys, values
+def _poisoned_from(cache: KvLayer, first: int) -> KvLayer:
+    """A copy in which the positions from `first` on are what nobody wrote."""
+    keys, values = cache.keys.clone(), cache.values.clone()
+    for cells in (keys, values):
+        cells[first:] = 0x7F if cells.dtype == torch.uint8 else torch.nan
+    return KvLayer(keys, values, cache.num_kv_heads, cache.key_type, cache.value_type)
 
 
-def attention_prompt() -> RowOp:
+def attention_prompt(types: tuple[int, int] = (F16, F16)) -> RowOp:
     q = normal(200, 4, 64, dtype=torch.float16)
-    keys, values = _cache(256, 200)
+    cache, _ = random_kv(types, context=256, used=200, heads=2, head_dim=64)
     size = prompt_attention_size(head_dim=64, shared_bytes=99 * 1024)
 
     def compute(rows: list[int]) -> Tensor:
-        out = poisoned(len(rows), 4, 64)
-        unwritten_keys, unwritten_values = keys.clone(), values.clone()
-        unwritten_keys[rows[-1] + 1 :], unwritten_values[rows[-1] + 1 :] = torch.nan, torch.nan
-        launch.attention_prompt(
-            q[rows].contiguous(), unwritten_keys, unwritten_values, header_at(rows[0]), out, scale=1 / math.sqrt(64), size=size
-        )  # fmt: skip
+        out, seen = poisoned(len(rows), 4, 64), _poisoned_from(cache, rows[-1] + 1)
+        some = q[rows].contiguous()
+        launch_attention.attention_prompt(some, seen, header_at(rows[0]), out, scale=1 / math.sqrt(64), size=size)
         return out
 
     return RowOp("attention_prompt", ("prompt_attention_kernel",), 200, compute, is_run=True)
 
 
-def attention_window(first: int = 508) -> RowOp:
+def attention_prompt_k8v4() -> RowOp:
+    return attention_prompt((Q8_0, Q4_0))
+
+
+def attention_window(types: tuple[int, int] = (F16, F16), first: int = 508) -> RowOp:
     """Eight rows around the border of a split of 512 keys."""
-    q = normal(8, 4, 64, dtype=torch.float16)
-    keys, values = _cache(640, first + 8)
-    size = window_attention_size(max_rows=8, num_heads=4, num_kv_heads=2, head_dim=64)
+    q = normal(8, 2, 64, dtype=torch.float16)
+    cache, _ = random_kv(types, context=640, used=first + 8, heads=1, head_dim=64)
+    size = window_attention_size(max_rows=8, num_heads=2, num_kv_heads=1, head_dim=64, shared_bytes=99 * 1024)
 
     def compute(rows: list[int]) -> Tensor:
-        out, count = poisoned(len(rows), 4, 64), len(rows) * 4
-        unwritten_keys, unwritten_values = keys.clone(), values.clone()
-        unwritten_keys[first + rows[-1] + 1 :], unwritten_values[first + rows[-1] + 1 :] = torch.nan, torch.nan
-        launch.attention_window(
-            q[rows].contiguous(), unwritten_keys, unwritten_values, header_at(first + rows[0]), poisoned(2, count, 64),
-            poisoned(2, 2, count), out, scale=1 / math.sqrt(64), size=size,
-        )  # fmt: skip
+        out, seen = poisoned(len(rows), 2, 64), _poisoned_from(cache, first + rows[-1] + 1)
+        parts = poisoned(2, len(rows) * 2, 64), poisoned(2, 2, len(rows) * 2)
+        header, some = header_at(first + rows[0]), q[rows].contiguous()
+        launch_attention.attention_window(some, seen, header, *parts, out, scale=1 / math.sqrt(64), size=size)
         return out
 
     return RowOp("attention_window", ("window_attention_kernel", "merge_splits_kernel"), 8, compute, is_run=True)
+
+
+def attention_window_k8v4() -> RowOp:
+    return attention_window((Q8_0, Q4_0))
 
 
 def rms_norm() -> RowOp:
@@ -144,24 +193,30 @@ def rms_norm() -> RowOp:
 
     def compute(rows: list[int]) -> Tensor:
         out = poisoned(len(rows), 576, dtype=torch.float16)
-        launch.rms_norm(x[rows].contiguous(), weight, out, epsilon=1e-6)
+        launch_rows.rms_norm(x[rows].contiguous(), weight, out, epsilon=1e-6)
         return out
 
     return RowOp("rms_norm", ("rms_norm_kernel",), 20, compute)
 
 
-def heads() -> RowOp:
-    qkv, weight = normal(20, 8, 64), normal(64)
+def heads(types: tuple[int, int] = (F16, F16)) -> RowOp:
+    qkv, weight = normal(8, 8, 64), normal(64)
     frequencies = (1e4 ** -(torch.arange(32, dtype=torch.float64) / 32)).to(DEVICE)
 
     def compute(rows: list[int]) -> Tensor:
         table, header = poisoned(len(rows), 2, 32), header_at(rows[0])
-        launch.angles(header, frequencies, table)
-        q, keys, values = (poisoned(count, width, 64, dtype=torch.float16) for count, width in ((len(rows), 4), (32, 2), (32, 2)))
-        launch.heads(qkv[rows].contiguous(), table, weight, weight, header, q, keys, values, epsilon=1e-6, is_neox=True)
-        return torch.cat([q, keys[rows], values[rows]], dim=1)
+        launch_attention.angles(header, frequencies, table)
+        q = poisoned(len(rows), 4, 64, dtype=torch.float16)
+        cache, _ = random_kv(types, context=32, used=0, heads=2, head_dim=64)
+        some = qkv[rows].contiguous()
+        launch_attention.heads(some, table, (weight, weight), header, q, cache, epsilon=1e-6, is_neox=True)
+        return torch.cat([part.reshape(len(rows), -1).float() for part in (q, cache.keys[rows], cache.values[rows])], 1)
 
-    return RowOp("heads", ("angles_kernel", "heads_kernel"), 20, compute, is_run=True)
+    return RowOp("heads", ("angles_kernel", "heads_kernel"), 8, compute, is_run=True)
+
+
+def heads_k8v4() -> RowOp:
+    return heads((Q8_0, Q4_0))
 
 
 def route() -> RowOp:
@@ -169,7 +224,7 @@ def route() -> RowOp:
 
     def compute(rows: list[int]) -> Tensor:
         ids, weights = poisoned(len(rows), 4, dtype=torch.int32), poisoned(len(rows), 4)
-        launch.route(logits[rows].contiguous(), ids, weights)
+        launch_rows.route(logits[rows].contiguous(), ids, weights)
         return torch.cat([ids.float(), weights], dim=1)
 
     return RowOp("route", ("route_kernel",), 20, compute)
@@ -180,7 +235,7 @@ def combine() -> RowOp:
 
     def compute(rows: list[int]) -> Tensor:
         out = hidden[rows].clone()
-        launch.combine(parts[rows].contiguous(), weights[rows].contiguous(), out)
+        launch_rows.combine(parts[rows].contiguous(), weights[rows].contiguous(), out)
         return out
 
     return RowOp("combine", ("combine_kernel",), 20, compute)
@@ -188,36 +243,55 @@ def combine() -> RowOp:
 
 def embed() -> RowOp:
     matrix = Matrix.random(Q4_K, rows=40, columns=512)
-    tokens = torch.randint(0, 40, (20,), dtype=torch.int32).to(DEVICE)
+    tokens = torch.randint(0, 40, (8,), dtype=torch.int32).to(DEVICE)
 
     def compute(rows: list[int]) -> Tensor:
         out = poisoned(len(rows), 512)
-        launch.embed(tokens[rows].contiguous(), matrix.addresses, Q4_K, out, vocab_size=40)
+        launch_dense.embed(tokens[rows].contiguous(), matrix.addresses, GRIDS, Q4_K, out, vocab_size=40)
         return out
 
-    return RowOp("embed", ("embed_kernel",), 20, compute)
+    return RowOp("embed", ("embed_kernel",), 8, compute)
 
 
 def unpack() -> RowOp:
     """Rows are experts here."""
-    experts = Experts.random((Q4_K, Q4_K, Q6_K), hidden=256, ffn=256, count=6, used=2)
+    experts = Experts.random((F16, F16, Q6_K), hidden=32, ffn=256, count=6, used=2)
 
     def compute(rows: list[int]) -> Tensor:
-        out = poisoned(len(rows), 256, 256, dtype=torch.float16)
+        out = poisoned(len(rows), 32, 256, dtype=torch.float16)
         which = torch.tensor(rows, dtype=torch.int32, device=DEVICE)
-        launch.unpack(experts.addresses, which, out, Q6_K, start=experts.shape.down_start, num_rows=256, columns=256)
+        start = experts.shape.down_start
+        launch_experts.unpack(experts.addresses, GRIDS, which, out, Q6_K, start=start, num_rows=32, columns=256)
         return out
 
     return RowOp("unpack", ("unpack_kernel",), 6, compute)
 
 
 OPS = (
-    experts_window, experts_prompt, linear_window, linear_prompt, linear_f32, attention_prompt, attention_window, rms_norm, heads,
-    route, combine, embed, unpack,
-)  # fmt: skip
+    experts_window,
+    experts_prompt,
+    linear_window,
+    linear_window_iq2_xs,
+    linear_prompt,
+    linear_prompt_iq3_xxs,
+    linear_f32,
+    attention_prompt,
+    attention_prompt_k8v4,
+    attention_window,
+    attention_window_k8v4,
+    rms_norm,
+    heads,
+    heads_k8v4,
+    route,
+    combine,
+    embed,
+    unpack,
+)
 
 ROWLESS = {
-    "sample_blocks_kernel": "test_ops: equal to the reference, token for token, in rows of a window",
+    "sample_scores_kernel": "test_sampling: equal to the reference, token for token, in rows of a window",
+    "keep_step_kernel": "the same",
+    "sample_blocks_kernel": "the same",
     "sample_pick_kernel": "the same",
     "fill_kernel": "bytes, no rows",
     "digest_parts_kernel": "integers, no rows",

@@ -5,7 +5,7 @@ import pkgutil
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import kernels.triton
@@ -29,21 +29,15 @@ def test_a_row_has_the_same_bits_in_any_company(make):
     together = op.compute(list(range(op.num_rows)))
     assert torch.isfinite(together).all()
 
-    @settings(max_examples=5 if together.device.type == "cpu" else 60)
+    @settings(max_examples=2 if together.device.type == "cpu" else 60)
     @given(rows_of(op))
+    @example([0])
+    @example([op.num_rows // 2])
+    @example([op.num_rows - 1])
     def check(rows):
         assert torch.equal(op.compute(rows), together[rows])
 
     check()
-
-
-@pytest.mark.parametrize("make", OPS, ids=lambda make: make.__name__)
-def test_a_row_alone_has_the_bits_that_it_has_among_all(make):
-    torch.manual_seed(7)
-    op = make()
-    together = op.compute(list(range(op.num_rows)))
-    for row in (0, op.num_rows // 2, op.num_rows - 1):
-        assert torch.equal(op.compute([row])[0], together[row])
 
 
 def test_no_kernel_escapes_the_property():

@@ -1,0 +1,57 @@
+# mypy: allow-untyped-calls, disable-error-code="no-any-return"
+"""What is done row by row or byte by byte, as functions of tensors: rules of `launch_experts.py`."""
+
+import triton
+from torch import Tensor
+
+from kernels.triton import memory, norms, router
+
+MIN_WEIGHT_SUM = 6.103515625e-5
+SAMPLE_BLOCK = 1024
+DIGEST_PROGRAMS = 1024
+
+
+def rms_norm(x: Tensor, weight: Tensor, out: Tensor, *, epsilon: float) -> None:
+    """x: f32 [rows, columns]; weight: f32 [columns]; out: f32, f16 or bf16."""
+    columns = x.shape[1]
+    sizes = {"COLUMNS": columns, "BLOCK": triton.next_power_of_2(columns), "X_STRIDE": columns, "OUT_STRIDE": columns}
+    norms.rms_norm_kernel[(x.shape[0],)](x, weight, out, epsilon, **sizes)
+
+
+def route(logits: Tensor, ids: Tensor, weights: Tensor, *, weights_scale: float = 1.0) -> None:
+    """logits: f32 [rows, experts] -> ids int32, weights f32 [rows, used]: see `reference/router.py`."""
+    num_experts = logits.shape[1]
+    router.route_kernel[(logits.shape[0],)](
+        logits,
+        ids,
+        weights,
+        weights_scale,
+        NUM_EXPERTS=num_experts,
+        NUM_USED=ids.shape[1],
+        EXPERTS=triton.next_power_of_2(num_experts),
+        SMALLEST_SUM=MIN_WEIGHT_SUM,
+        num_warps=1,
+    )
+
+
+def combine(expert_rows: Tensor, weights: Tensor, hidden: Tensor) -> None:
+    """hidden[r] += sum over j of weights[r, j] * expert_rows[r, j]. hidden: f32 [rows, columns]."""
+    num_rows, used, columns = expert_rows.shape
+    block = min(1024, triton.next_power_of_2(columns))
+    router.combine_kernel[(num_rows, triton.cdiv(columns, block))](
+        expert_rows, weights, hidden, NUM_USED=used, COLUMNS=columns, BLOCK=block
+    )
+
+
+def fill(target: Tensor, value: int) -> None:
+    """target: uint8."""
+    memory.fill_kernel[(triton.cdiv(target.numel(), 4096),)](target, value, target.numel(), BLOCK=4096)
+
+
+def digest(data: Tensor, parts: Tensor, out: Tensor) -> None:
+    """out[0] = the positional digest of data (uint8, a multiple of 8 bytes). parts: uint64 [DIGEST_PROGRAMS]; out:
+    uint64 [1]."""
+    assert data.numel() % 8 == 0, data.numel()
+    programs = parts.numel()
+    memory.digest_parts_kernel[(programs,)](data.view(parts.dtype), parts, data.numel() // 8, BLOCK=1024)
+    memory.digest_sum_kernel[(1,)](parts, out, programs, data.numel(), BLOCK=triton.next_power_of_2(programs))

@@ -1,0 +1,192 @@
+"""Every kernel with the constants that it is launched with, in the shapes of qwen3moe 30B-A3B."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernels.triton import attention, filtering, grouped, grouping, memory, norms, router, rows, sampling
+from kernels.triton.launch_experts import ExpertShape
+from kernels.triton.packing import F16, PACKED_TYPES
+from kernels.triton.sizes import (
+    DOWN_GROUPED,
+    GATE_UP_GROUPED,
+    LINEAR_F32,
+    LINEAR_GROUPED,
+    MERGE_SPLITS,
+    constants,
+    for_card,
+    prompt_attention_size,
+    rows_size,
+    window_attention_size,
+)
+
+SHARED_BYTES = {80: 163 * 1024, 86: 99 * 1024, 89: 99 * 1024, 90: 227 * 1024, 100: 227 * 1024, 120: 99 * 1024}
+"""Shared memory that one block may have (CUDA C++ programming guide, table of compute capabilities)."""
+
+Q8_0, Q4_0, Q4_K = 8, 2, 12
+KV_FORMATS = ((F16, F16), (Q8_0, Q8_0), (Q4_0, Q4_0), (Q8_0, Q4_0))
+BF16_ROWS = {"x": "*bf16"}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel, its constants (num_warps among them), and argument types that differ from `ARGUMENT_TYPES`."""
+
+    name: str
+    kernel: Any
+    constants: dict[str, Any]
+    types: dict[str, str] = field(default_factory=dict)
+
+
+def expert_variants(type_id: int, shared_bytes: int) -> Iterator[Variant]:
+    """All that reads matrices of one type."""
+    shape = ExpertShape(2048, 768, 128, 8, type_id, type_id, type_id, 0, 1 << 20, 1 << 21)
+    linear = {"TYPE": type_id, "ROWS": 4096, "COLUMNS": 2048}
+    wide, deep = (constants(rows_size(columns)) for columns in (2048, 768))
+    most = {"MAX_PAIRS": rows.MAX_PAIRS}
+    yield Variant(f"gate_up_rows {type_id}", rows.gate_up_rows_kernel, shape.gate_up | wide | most)
+    yield Variant(f"down_rows {type_id}", rows.down_rows_kernel, shape.down | deep | most)
+    yield Variant(f"linear_rows {type_id}", rows.linear_rows_kernel, linear | wide)
+    half = {**BF16_ROWS, "out": "*bf16"}
+    gate_up, down, dense = (
+        constants(for_card(size, shared_bytes=shared_bytes)) for size in (GATE_UP_GROUPED, DOWN_GROUPED, LINEAR_GROUPED)
+    )
+    yield Variant(f"gate_up_grouped {type_id}", grouped.gate_up_grouped_kernel, shape.gate_up | gate_up, half)
+    yield Variant(f"down_grouped {type_id}", grouped.down_grouped_kernel, shape.down | down, half)
+    yield Variant(f"linear_grouped {type_id}", grouped.linear_grouped_kernel, linear | dense, BF16_ROWS)
+    unpack = {"START": 0, "TYPE": type_id, "ROWS": 768, "COLUMNS": 2048, "BLOCK_COLUMNS": 16, "BLOCK_K": 256}
+    yield Variant(f"unpack {type_id}", grouped.unpack_kernel, unpack, {"out": "*bf16"})
+    table = {"TYPE": type_id, "ROWS": 151_936, "COLUMNS": 2048, "BLOCK": 256, "num_warps": 1}
+    yield Variant(f"embed {type_id}", memory.embed_kernel, table)
+
+
+def attention_variants(shared_bytes: int, head_dim: int, kv_format: tuple[int, int]) -> Iterator[Variant]:
+    heads = {"NUM_HEADS": 32, "HEAD_DIM": head_dim}
+    cache = {"KEY_TYPE": kv_format[0], "VALUE_TYPE": kv_format[1], "NUM_KV_HEADS": 4}
+    kinds = {"keys": _cell_type(kv_format[0]), "values": _cell_type(kv_format[1])}
+    name = f"{head_dim} {kv_format}"
+    prompt = constants(prompt_attention_size(head_dim=head_dim, shared_bytes=shared_bytes))
+    yield Variant(f"prompt_attention {name}", attention.prompt_attention_kernel, heads | cache | prompt, kinds)
+    for max_rows in (1, 8):
+        size = window_attention_size(
+            max_rows=max_rows, num_heads=32, num_kv_heads=4, head_dim=head_dim, shared_bytes=shared_bytes
+        )
+        window = heads | cache | constants(size)
+        yield Variant(f"window_attention {name} {max_rows}", attention.window_attention_kernel, window, kinds)
+    rotated = {"BLOCK": head_dim, "ROTATED": head_dim, "IS_NEOX": True, "HAS_NORM": True, "num_warps": 1}
+    yield Variant(f"heads {name}", norms.heads_kernel, heads | cache | rotated, kinds)
+
+
+def merge_variant(head_dim: int) -> Variant:
+    merge = {"NUM_HEADS": 32, "HEAD_DIM": head_dim, "SPLIT_KEYS": 512, "SPLITS": MERGE_SPLITS}
+    return Variant(f"merge_splits {head_dim}", attention.merge_splits_kernel, merge)
+
+
+def _cell_type(type_id: int) -> str:
+    return "*fp16" if type_id == F16 else "*u8"
+
+
+def small_variants() -> Iterator[Variant]:
+    few = {"NUM_EXPERTS": 128, "EXPERTS": 128}
+    vocab, blocks = {"VOCAB": 151_936, "BLOCK": 1024}, {"BLOCKS": 256}
+    dense = {"TYPE": 0, "ROWS": 128, "COLUMNS": 2048}
+    yield Variant("linear_f32", grouped.linear_grouped_kernel, dense | constants(LINEAR_F32))
+    yield Variant("count", grouping.count_kernel, few | {"PAIRS": 128})
+    yield Variant("scan", grouping.scan_kernel, few)
+    yield Variant("place", grouping.place_kernel, {"NUM_EXPERTS": 128, "PAIRS": 128})
+    yield Variant("tiles", grouping.tiles_kernel, few | {"BLOCK_ROWS": 128})
+    norm = {"COLUMNS": 2048, "BLOCK": 2048, "X_STRIDE": 2048, "OUT_STRIDE": 2048}
+    yield Variant("rms_norm", norms.rms_norm_kernel, norm)
+    yield Variant("angles", norms.angles_kernel, {"HALF": 64, "BLOCK": 64, "num_warps": 1})
+    yield Variant("route", router.route_kernel, few | {"NUM_USED": 8, "SMALLEST_SUM": 2.0**-14, "num_warps": 1})
+    yield Variant("combine", router.combine_kernel, {"NUM_USED": 8, "COLUMNS": 2048, "BLOCK": 1024})
+    yield Variant("fill", memory.fill_kernel, {"BLOCK": 4096})
+    yield Variant("digest_parts", memory.digest_parts_kernel, {"BLOCK": 1024})
+    yield Variant("digest_sum", memory.digest_sum_kernel, {"BLOCK": 1024}, {"out": "*u64"})
+    yield Variant("sample_scores", sampling.sample_scores_kernel, vocab)
+    yield Variant("keep_step", filtering.keep_step_kernel, vocab | blocks | {"num_warps": 8})
+    yield Variant("sample_blocks", sampling.sample_blocks_kernel, vocab | blocks)
+    yield Variant("sample_pick", sampling.sample_pick_kernel, {"VOCAB": 151_936} | blocks)
+
+
+def all_variants(shared_bytes: int) -> Iterator[Variant]:
+    for type_id in (*PACKED_TYPES, 0, 1, 30):
+        yield from expert_variants(type_id, shared_bytes)
+    for head_dim in (64, 128, 256):
+        for kv_format in KV_FORMATS:
+            yield from attention_variants(shared_bytes, head_dim, kv_format)
+        yield merge_variant(head_dim)
+    yield from small_variants()
+
+
+def representative_variants(shared_bytes: int) -> Iterator[Variant]:
+    """Every kernel once, the experts in Q4_K."""
+    yield from expert_variants(Q4_K, shared_bytes)
+    yield from attention_variants(shared_bytes, 128, KV_FORMATS[0])
+    yield merge_variant(128)
+    yield from small_variants()
+
+
+ARGUMENT_TYPES = {
+    "x": "*fp32",
+    "ids": "*i32",
+    "addresses": "*i64",
+    "grids": "*u32",
+    "out": "*fp32",
+    "num_pairs": "i32",
+    "num_rows": "i32",
+    "sorted_pairs": "*i32",
+    "tiles": "*i32",
+    "num_tiles": "*i32",
+    "q": "*fp16",
+    "keys": "*fp16",
+    "key_scales": "*fp16",
+    "values": "*fp16",
+    "value_scales": "*fp16",
+    "header": "*i64",
+    "scale": "fp32",
+    "part_out": "*fp32",
+    "part_state": "*fp32",
+    "max_splits": "i32",
+    "counts": "*i32",
+    "starts": "*i32",
+    "totals": "*i32",
+    "selected": "*u8",
+    "num_blocks": "i32",
+    "experts": "*i32",
+    "weight": "*fp32",
+    "epsilon": "fp32",
+    "frequencies": "*fp64",
+    "angles": "*fp32",
+    "qkv": "*fp32",
+    "q_weight": "*fp32",
+    "k_weight": "*fp32",
+    "q_out": "*fp16",
+    "logits": "*fp32",
+    "weights": "*fp32",
+    "weights_scale": "fp32",
+    "expert_rows": "*fp32",
+    "hidden": "*fp32",
+    "tokens": "*i32",
+    "target": "*u8",
+    "value": "i32",
+    "size_bytes": "i64",
+    "words": "*u64",
+    "parts": "*u64",
+    "num_words": "i64",
+    "num_parts": "i32",
+    "wishes": "*i64",
+    "reals": "*fp64",
+    "bias": "*fp32",
+    "seen": "*u8",
+    "terminators": "*u8",
+    "scores": "*fp32",
+    "highest": "*fp32",
+    "found": "*i64",
+    "sums": "*i64",
+    "keep": "*i64",
+    "step": "i32",
+    "best": "*fp64",
+    "where": "*i32",
+    "result": "*i64",
+}
