@@ -1,5 +1,7 @@
 """Ledger, loan and policy by themselves."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,7 @@ def test_the_books_agree_with_a_list_of_bytes(moves):
         written = [holding.owner for holding in books.holdings for _ in range(holding.extent.size_bytes)]
         assert written == owners
         assert books.is_owner(taker, transfer.extent)
+        assert all(left.owner != right.owner for left, right in itertools.pairwise(books.holdings))
 
 
 def test_nobody_gives_what_he_does_not_hold():

@@ -49,7 +49,19 @@ class Ledger:
         for holding in self.holdings:
             pieces += _without(holding, transfer.extent)
         pieces.append(Holding(transfer.extent, transfer.taker))
-        return Ledger(tuple(sorted(pieces, key=lambda holding: holding.extent)))
+        return Ledger(_joined(sorted(pieces, key=lambda holding: holding.extent)))
+
+
+def _joined(holdings: list[Holding]) -> tuple[Holding, ...]:
+    """Neighbours of one owner as one, so that the books of a thousand loans are no longer than those of one."""
+    joined: list[Holding] = []
+    for holding in holdings:
+        if joined and joined[-1].owner == holding.owner and joined[-1].extent.end_bytes == holding.extent.offset_bytes:
+            whole = Extent(joined[-1].extent.offset_bytes, joined[-1].extent.size_bytes + holding.extent.size_bytes)
+            joined[-1] = Holding(whole, holding.owner)
+        else:
+            joined.append(holding)
+    return tuple(joined)
 
 
 def _without(holding: Holding, gone: Extent) -> list[Holding]:
