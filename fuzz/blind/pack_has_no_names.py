@@ -3,5 +3,5 @@
 MODULE = "sim.host"
 FRAGMENT = "if name is not None and name != content:"
 REPLACEMENT = "if False:"
-SOURCE = "simulation.md 2.7, expected content comes from the manifest"
+SOURCE = "docs/design.md 3, expected content comes from the manifest"
 LETS_LIVE = ("weights_from_wrong_place",)

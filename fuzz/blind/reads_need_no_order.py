@@ -5,5 +5,5 @@ FRAGMENT = """\
             if write is not None and write.tick > clock[write.actor]:
                 self.refuse(by, write, start, end, "reads bytes", "wrote")"""
 REPLACEMENT = "            pass"
-SOURCE = "simulation.md 2.3, read needs last_write <= C"
+SOURCE = "docs/design.md 3, read needs last_write <= C"
 LETS_LIVE = ("reader_skips_wait",)

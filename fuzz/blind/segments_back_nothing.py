@@ -7,5 +7,5 @@ FRAGMENT = """\
 REPLACEMENT = """\
             if False:
                 hole"""
-SOURCE = "simulation.md 2.2, address space apart from physical memory"
+SOURCE = "docs/design.md 3, address space apart from physical memory"
 LETS_LIVE = ("last_segment_not_mapped",)

@@ -9,5 +9,5 @@ REPLACEMENT = """\
             pass
 
     def map"""
-SOURCE = "simulation.md 2.3, host memory uses the same shadow"
+SOURCE = "docs/design.md 3, host memory uses the same shadow"
 LETS_LIVE = ("layer_awaits_copy_stream",)

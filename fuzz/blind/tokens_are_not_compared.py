@@ -3,5 +3,5 @@
 MODULE = "sim.world.driver"
 FRAGMENT = "        if token != right:"
 REPLACEMENT = "        if False:"
-SOURCE = "simulation.md 2.7, expected content comes from the harness"
+SOURCE = "docs/design.md 3, expected content comes from the harness"
 LETS_LIVE = ("counts_not_cleared",)

@@ -9,5 +9,5 @@ REPLACEMENT = """\
                 continue
             if False:
                 raise UndefinedRead("""
-SOURCE = "simulation.md 2.4, poison"
+SOURCE = "docs/design.md 3, poison"
 LETS_LIVE = ("kv_of_last_layer_not_zeroed",)

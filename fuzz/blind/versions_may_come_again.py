@@ -3,5 +3,5 @@
 MODULE = "sim.tables"
 FRAGMENT = "if published.version <= self._newest:"
 REPLACEMENT = "if published.version < self._newest:"
-SOURCE = "architecture.md 3, table(version)"
+SOURCE = "docs/design.md 3, table(version)"
 LETS_LIVE = ("lend_reuses_table_version",)

@@ -7,5 +7,5 @@ FRAGMENT = """\
 REPLACEMENT = """\
                 if False:
                     self.refuse(by, read"""
-SOURCE = "simulation.md 2.3, write needs all reads <= C"
+SOURCE = "docs/design.md 3, write needs all reads <= C"
 LETS_LIVE = ("ring_copy_skips_wait",)

@@ -7,4 +7,4 @@ FRAGMENT = """\
 REPLACEMENT = """\
             lane.whole(row),
             *blobs[:-1],"""
-SOURCE = "architecture.md 3, every command lists what it reads"
+SOURCE = "docs/design.md 3, every command lists what it reads"

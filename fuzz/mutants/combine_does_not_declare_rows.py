@@ -5,4 +5,4 @@ FRAGMENT = """\
             lane.rows_of(buffers.expert_rows, rows),
             lane.rows_of(buffers.router_weights, rows),"""
 REPLACEMENT = "            lane.rows_of(buffers.router_weights, rows),"
-SOURCE = "architecture.md 3, every command lists what it reads"
+SOURCE = "docs/design.md 3, every command lists what it reads"

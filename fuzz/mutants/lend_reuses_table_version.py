@@ -3,4 +3,4 @@
 MODULE = "strata.core.serving.machine"
 FRAGMENT = "at = replace(at, loan=loan, table_version=at.table_version + 1)"
 REPLACEMENT = "at = replace(at, loan=loan)"
-SOURCE = "architecture.md 3, table(version)"
+SOURCE = "docs/design.md 3, table(version)"

@@ -7,4 +7,4 @@ version = at.table_version + 1
 REPLACEMENT = """\
 version = at.table_version
         orders = refill("""
-SOURCE = "architecture.md 3, table(version)"
+SOURCE = "docs/design.md 3, table(version)"

@@ -3,4 +3,4 @@
 MODULE = "strata.core.serving.table"
 FRAGMENT = "entries = TableVersion(version, tuple(resident.values()))"
 REPLACEMENT = "entries = TableVersion(version, ())"
-SOURCE = "architecture.md 3, table(version)"
+SOURCE = "docs/design.md 3, table(version)"

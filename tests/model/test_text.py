@@ -1,4 +1,4 @@
-"""From messages to ids and back, for the server (case D10: what people write stays text)."""
+"""From messages to ids and back, for the server: what people write stays text."""
 
 from datetime import datetime
 from typing import Any

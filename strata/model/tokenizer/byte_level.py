@@ -116,7 +116,7 @@ def _blocks(text: str, max_chars: int | None = None) -> Iterator[str]:
 
 def _usable_merges(vocabulary: Vocabulary, plain: Mapping[str, int]) -> list[tuple[str, str]]:
     """The merges of `plain` tokens. Those that touch a control or unknown token are left out: text must never become
-    one (case D10)."""
+    one."""
     usable = []
     for index, (left, right) in enumerate(vocabulary.merges):
         merged = left + right

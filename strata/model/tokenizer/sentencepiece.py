@@ -26,7 +26,7 @@ class ScoredPieces:
         self._vocabulary = vocabulary
         self._byte_ids = [self._byte_id(byte) for byte in range(256)]
         self._byte_of = {token_id: bytes([byte]) for byte, token_id in enumerate(self._byte_ids)}
-        # Text never merges into a control, unknown or byte token (case D10).
+        # Text never merges into a control, unknown or byte token.
         self._id_of = {
             text: token_id
             for text, token_id in vocabulary.id_of.items()
