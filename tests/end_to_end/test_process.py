@@ -240,6 +240,18 @@ def test_a_port_in_use_is_refused_in_one_line(cycle: CycleModel):
     assert len(ended.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_while_loading_ends_the_process_at_once(cycle: CycleModel, number: signal.Signals, exit_code: int):
+    command = [sys.executable, "-m", "tests.end_to_end.starting_server", str(cycle.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=REFUSAL_S)
+    assert (process.returncode, out) == (exit_code, "")
+    assert err == "strata: stopped while starting\n"
+
+
 def test_a_card_that_fails_at_start_ends_the_process_with_70_in_one_line(cycle: CycleModel):
     command = [sys.executable, "-m", "tests.end_to_end.dying_server", "12", str(cycle.path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=REFUSAL_S)
