@@ -10,7 +10,6 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 
@@ -42,8 +41,6 @@ EXIT_DEVICE_LOST = 70
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SHARD_SUFFIX = re.compile(r"-\d{5}-of-\d{5}$")
 
-Say = Callable[[str], None]
-
 
 def say(line: str) -> None:
     """One line for whoever started the server; scripts read the last one before it serves."""
@@ -59,19 +56,23 @@ def run_server(planned: PlannedModel) -> int:
     try:
         trio.run(_run, planned, text, device)
     except DeviceError as error:
-        print(f"strata: the device is lost: {error}", file=sys.stderr)
-        return EXIT_DEVICE_LOST
+        return _tell_lost(error)
     except BaseExceptionGroup as group:
         # The nursery wraps what its tasks raise; the user gets the reason, in one line.
         if (refused := group.subgroup(ConfigError)) is not None:
             raise _first(refused) from None
         if (lost := group.subgroup(DeviceError)) is not None:
-            print(f"strata: the device is lost: {_first(lost)}", file=sys.stderr)
-            return EXIT_DEVICE_LOST
+            return _tell_lost(_first(lost))
         raise
     finally:
         device.close()
     return 0
+
+
+def _tell_lost(error: BaseException) -> int:
+    """The exit code, once the reason is told."""
+    print(f"strata: the device is lost: {error}", file=sys.stderr)
+    return EXIT_DEVICE_LOST
 
 
 def open_twin(planned: PlannedModel) -> SimDevice:

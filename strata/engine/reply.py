@@ -58,7 +58,7 @@ class Reply:
         self.num_read = read_tokens - self.cached_tokens
         if read_tokens == prompt_tokens - 1 and self.first_window_s is None:
             self.first_window_s = self.progress_s
-        self.ticket.progress(Progress(read_tokens - self.cached_tokens, prompt_tokens - self.cached_tokens))
+        self.ticket.progress(Progress(self.num_read, prompt_tokens - self.cached_tokens))
 
     def _take(self, token_id: int) -> str | None:
         """Emit what the token adds, and say why the reply ends with it, if it does. The first reason wins: a token that

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from strata.core.config.context import MIN_CONTEXT_TOKENS, choose_context
 from strata.core.config.not_yet import advise
-from strata.core.config.values import MAX_WINDOW_ROWS, ModelFacts, ServeConfig
+from strata.core.config.values import ModelFacts, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.memory.shapes import CHUNK_GRID_TOKENS
+from strata.core.programs import MAX_WINDOW_ROWS
 from strata.core.units import GIB, KIB, MIB, align_up
 
 SEGMENT_GRANULARITY_BYTES = 2 * MIB

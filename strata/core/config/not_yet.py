@@ -4,8 +4,9 @@ asked for is ignored in silence."""
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from strata.core.config.values import MAX_WINDOW_ROWS, ServeConfig
+from strata.core.config.values import ServeConfig
 from strata.core.errors import Refusal
+from strata.core.programs import MAX_WINDOW_ROWS
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ DEFAULT_SEGMENT_BYTES = 64 * MIB
 TWIN_SEGMENT_BYTES = 2 * MIB
 """Segments of the virtual card while its arena is not segmented: the granularity of a driver's own virtual memory
 management."""
-MAX_WINDOW_ROWS = 8
 DEFAULT_DRAFT_ROWS = 3
 """Rows of a window with a drafter, one of them sampled and the others drafted."""
 

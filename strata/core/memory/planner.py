@@ -27,8 +27,8 @@ from strata.core.memory.layout import (
     table_bytes,
 )
 from strata.core.memory.pack import PackLayout, plan_pack
-from strata.core.memory.read_plan import Lendable, ReadPlan, plan_read
-from strata.core.memory.shapes import CHUNK_GRID_TOKENS, MAX_CHUNK_TOKENS, PlanOptions, Region, Slot, ring_rule
+from strata.core.memory.read_plan import Lendable, ReadPlan, chunks_to_try, plan_read
+from strata.core.memory.shapes import PlanOptions, Region, Slot, ring_rule
 from strata.core.memory.staging import StagingLayout, plan_staging
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
@@ -176,13 +176,7 @@ def _carve_fixed(inventory: ModelInventory, options: PlanOptions) -> _Fixed:
 def _prompt_shapes(inventory: ModelInventory, left_bytes: int, options: PlanOptions) -> Iterator[tuple[int, int]]:
     """(chunk_tokens, ring_slots) worth trying, best first; the smallest ones there are come last, so that a refusal
     knows what is missing at least."""
-    bound_tokens = MAX_CHUNK_TOKENS if options.max_chunk_tokens is None else options.max_chunk_tokens
-    longest = min(bound_tokens, align_up(options.context_tokens, CHUNK_GRID_TOKENS))
-    chunks = (
-        (options.chunk_tokens,)
-        if options.chunk_tokens is not None
-        else range(longest, CHUNK_GRID_TOKENS - 1, -CHUNK_GRID_TOKENS)
-    )
+    chunks = tuple(chunks_to_try(options, options.context_tokens))
     if options.ring_slots is None and options.num_cache_slots is None:
         whole_bytes = sum(pair_bytes for _, _, pair_bytes in _pairs(inventory))
         for chunk_tokens in chunks:

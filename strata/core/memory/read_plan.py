@@ -47,7 +47,7 @@ def plan_read(
     inventory: ModelInventory, lendable: Lendable, options: PlanOptions, *, path_tokens: int
 ) -> ReadPlan | Refusal:
     """Refused when not even the smallest chunk fits; the planner of the card tries the longest read first."""
-    for chunk_tokens in _chunks(options, path_tokens):
+    for chunk_tokens in chunks_to_try(options, path_tokens):
         rule = ring_rule(inventory, chunk_tokens=chunk_tokens) if options.ring_slots is None else options.ring_slots
         needed_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=rule)
         if lendable.extent_of(lendable.max_lent).size_bytes < needed_bytes:
@@ -68,8 +68,8 @@ def plan_read(
     )
 
 
-def _chunks(options: PlanOptions, path_tokens: int) -> Iterator[int]:
-    """Chunks worth trying, largest first."""
+def chunks_to_try(options: PlanOptions, path_tokens: int) -> Iterator[int]:
+    """Chunks worth trying for `path_tokens`, largest first: the one that was asked for, or all on the grid."""
     if options.chunk_tokens is not None:
         yield options.chunk_tokens
         return
