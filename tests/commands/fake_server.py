@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -116,7 +116,8 @@ def _handler_for(server: FakeServer) -> type[BaseHTTPRequestHandler]:
         def _end(self) -> None:
             script = server.script
             if script.ending == "hold":
-                self.connection.recv(1)  # returns when the client closes
+                with suppress(ConnectionResetError):  # a client that leaves unread bytes behind resets the connection
+                    self.connection.recv(1)  # returns when the client closes
                 server.client_left.set()
             elif script.ending == "error":
                 self._event({"error": {"message": "the engine\nfailed", "type": "server_error"}})
