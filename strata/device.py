@@ -20,12 +20,18 @@ class DeviceDescription:
     at `arena_address + offset_bytes`, a byte of the pack, as kernels read it, at `pack_address + offset_bytes`."""
 
     name: str
-    arena_bytes: int  # reserved virtual range = physical bytes, a multiple of segment_bytes
+    arena_bytes: int  # physical bytes, a multiple of segment_bytes; they are at home at [0, arena_bytes)
     segment_bytes: int
     pack_bytes: int
     staging_bytes: int
     arena_address: int
     pack_address: int
+    behind_bytes: int = 0  # reserved addresses behind the arena, for segments that are moved there for a while
+
+    @property
+    def range_bytes(self) -> int:
+        """All reserved addresses: every extent lies in [0, range_bytes)."""
+        return self.arena_bytes + self.behind_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,12 +61,14 @@ class Unmap:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Every byte of `extent` passes from `giver` to `taker` and is undefined until the taker writes it.
-    `giver` is "" for bytes that nobody owned yet, `taker` is "" for bytes given back."""
+    """Every byte of `extent` passes from `giver` to `taker` and is undefined until the taker writes it, unless it is
+    `in_place`: then it holds what it held. `giver` is "" for bytes that nobody owned yet, `taker` is "" for bytes given
+    back."""
 
     extent: Extent
     giver: str
     taker: str
+    in_place: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,31 @@ class WeightItem:
 
 
 @dataclass(frozen=True, slots=True)
+class DrafterInventory:
+    """The NextN block behind the trunk. `num_experts` routed experts of `blob_bytes` each lie one behind the other on
+    the 256-byte grid and are the *block* of `lending.md` 2. `weights`: its dense tensors, which are never lent;
+    `heads`: the tensors of its own draft head, () where it uses the model's."""
+
+    num_experts: int
+    blob_bytes: int
+    weights: tuple[WeightItem, ...]
+    heads: tuple[WeightItem, ...] = ()
+
+    @property
+    def slot_bytes(self) -> int:
+        """The distance between two experts of the block."""
+        return align_up(self.blob_bytes, SLOT_ALIGNMENT_BYTES)
+
+    @property
+    def block_bytes(self) -> int:
+        return self.num_experts * self.slot_bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ModelInventory:
     """`blob_bytes[layer]` is the size of one routed expert's blob in that layer, 0 for a layer without experts.
-    Trunk layers only. `activation_bytes` is 4 on the CPU reference."""
+    Trunk layers only; `drafter` is None unless one was asked for. `heads`: the names in `weights` of the output head of
+    its own, () where it is tied to the embedding. `activation_bytes` is 4 on the CPU reference."""
 
     architecture: str
     num_layers: int
@@ -31,6 +53,8 @@ class ModelInventory:
     weights: tuple[WeightItem, ...]
     blob_bytes: tuple[int, ...]
     activation_bytes: int = 4
+    drafter: DrafterInventory | None = None
+    heads: tuple[str, ...] = ()
 
     @property
     def num_moe_layers(self) -> int:

@@ -1,4 +1,5 @@
-"""Where every weight lies in the host master: all blobs in (layer, expert) order, then the dense tensors.
+"""Where every weight lies in the host master: all blobs in (layer, expert) order, the drafter's
+behind them, then the dense tensors.
 
 The pack is filled once at start and never written again; every device byte of a weight can be copied from it anew.
 """
@@ -13,11 +14,13 @@ from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
 @dataclass(frozen=True, slots=True)
 class PackLayout:
-    """`blobs[layer][expert]` and `weights[name]`, each on the 256-byte grid. `blobs[layer]` is () in a dense layer."""
+    """`blobs[layer][expert]` and `weights[name]`, each on the 256-byte grid. `blobs[layer]` is () in a dense layer.
+    `block`: the drafter's experts, spaced as on the card, () without a drafter; its dense tensors are in `weights`."""
 
     blobs: tuple[tuple[HostExtent, ...], ...]
     weights: Mapping[str, HostExtent]
     size_bytes: int
+    block: tuple[HostExtent, ...] = ()
 
 
 def plan_pack(inventory: ModelInventory) -> PackLayout:
@@ -33,5 +36,8 @@ def plan_pack(inventory: ModelInventory) -> PackLayout:
         tuple(take(blob_bytes) for _ in range(inventory.num_experts)) if blob_bytes else ()
         for blob_bytes in inventory.blob_bytes
     )
-    weights = {item.name: take(item.size_bytes) for item in inventory.weights}
-    return PackLayout(blobs, weights, offset_bytes)
+    drafter = inventory.drafter
+    block = tuple(take(drafter.blob_bytes) for _ in range(drafter.num_experts)) if drafter else ()
+    drafting = (*drafter.weights, *drafter.heads) if drafter else ()
+    weights = {item.name: take(item.size_bytes) for item in (*inventory.weights, *drafting)}
+    return PackLayout(blobs, weights, offset_bytes, block)
