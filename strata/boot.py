@@ -35,7 +35,8 @@ from strata.model.text import ModelText, load_text
 from strata.planning import PlannedModel
 from strata.server.app import create_app, reply
 from strata.server.ports import ServedModel, ServerLimits
-from strata.server.serving import BoundAddress, serve
+from strata.server.serving import serve
+from strata.server.sockets import BoundAddress
 
 EXIT_DEVICE_LOST = 70
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -21,6 +21,7 @@ from strata.server.metrics import CONTENT_TYPE, Metrics
 from strata.server.ports import ServedModel, ServerLimits, TextPort
 from strata.server.schemas_reply import RETRY_AFTER_S, Json, encode_json, render_error, render_model
 from strata.server.schemas_sampling import check_model
+from strata.server.surroundings import Surroundings, real_surroundings
 
 log = logging.getLogger(__name__)
 
@@ -28,15 +29,25 @@ OPEN_PATHS = frozenset(("/health", "/ready"))
 
 
 def create_app(
-    engine: Engine, text: TextPort, model: ServedModel, limits: ServerLimits, metrics: Metrics | None = None
+    engine: Engine,
+    text: TextPort,
+    model: ServedModel,
+    limits: ServerLimits,
+    *,
+    metrics: Metrics | None = None,
+    surroundings: Surroundings | None = None,
 ) -> Edge:
-    """`text` is called in worker threads, at most `limits.num_text_threads` at once.
+    """`text` is called where `surroundings` says: by default in worker threads, at most `limits.num_text_threads` at
+    once.
 
     Every view and hook is a coroutine function: quart runs the others in threads."""
-    app = Edge(engine, text, model, limits, metrics or Metrics(engine))
+    if surroundings is None:
+        surroundings = real_surroundings(num_text_threads=limits.num_text_threads)
+    app = Edge(engine, text, model, limits, metrics or Metrics(engine), surroundings)
     app.asgi_http_class = Exchange  # type: ignore[assignment]  # it is made for this application only
     app.asgi_websocket_class = RefusedWebsocket  # type: ignore[assignment]
     app.before_request(partial(check_key, encode_key(limits.api_key)))
+    app.after_request(order_methods)
     app.add_url_rule("/v1/chat/completions", "chat", partial(answer_chat, app), methods=["POST"])
     app.add_url_rule("/v1/completions", "completion", partial(answer_completion, app), methods=["POST"])
     app.add_url_rule("/v1/models", "models", partial(list_models, app), methods=["GET"])
@@ -61,6 +72,13 @@ async def check_key(api_key: bytes | None) -> None:
     if scheme.lower() != "bearer" or not api_key or not hmac.compare_digest(given, api_key):
         message = "no valid API key; send the header `Authorization: Bearer KEY` with the server's --api-key"
         raise RequestError(message, status=401, code="invalid_api_key")
+
+
+async def order_methods(response: Response) -> Response:
+    """The framework lists a path's methods out of a set, in another order in every process."""
+    if "Allow" in response.headers:
+        response.headers["Allow"] = ", ".join(sorted(response.headers["Allow"].split(", ")))
+    return response
 
 
 def encode_key(api_key: str | None) -> bytes | None:

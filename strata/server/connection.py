@@ -1,4 +1,4 @@
-"""One TCP connection: bytes between a socket and hypercorn's HTTP protocols, and every deadline a peer is held to.
+"""One connection: bytes between a peer and hypercorn's HTTP protocols, and every deadline the peer is held to.
 
     accepted --> idle <--> request and reply --> finishing (our end is closed, an unread request is dropped) --> closed
                   |               |
@@ -15,8 +15,6 @@ the engine to its last token.
 
 import contextlib
 import logging
-import socket
-import struct
 
 import h11
 import trio
@@ -30,6 +28,7 @@ from hypercorn.typing import ConnectionState
 
 from strata.server.exchange import CLOSE_CONNECTION
 from strata.server.http1 import Protocols
+from strata.server.peer import Peer
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +62,10 @@ class Retirement:
 
 
 class Connection:
-    """Serves `stream` until either side closes it. `retire` and `abort` may be called from any task."""
+    """Serves `peer` until either side closes it. `retire` and `abort` may be called from any task."""
 
-    def __init__(self, app: ASGIWrapper, config: Config, stream: trio.SocketStream, *, write_deadline_s: float) -> None:
-        self._app, self._config, self._stream = app, config, stream
+    def __init__(self, app: ASGIWrapper, config: Config, peer: Peer, *, write_deadline_s: float) -> None:
+        self._app, self._config, self._peer = app, config, peer
         self._write_deadline_s = write_deadline_s
         # One per connection: once `terminated` is set, hypercorn closes the connection after the current reply.
         self._context = WorkerContext(None)
@@ -90,7 +89,7 @@ class Connection:
         except* Exception:  # a peer's bytes that the protocol code trips over cost this connection, never the server
             log.exception("a connection failed")
         finally:
-            self._stream.socket.close()
+            self._peer.close()
 
     def retire(self) -> None:
         """Close after the current reply; at once when there is none."""
@@ -98,14 +97,12 @@ class Connection:
 
     def abort(self) -> None:
         """Close now and drop what the peer has not taken. Wakes a blocked send. Never blocks."""
-        with contextlib.suppress(OSError):  # it is closed already
-            self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._stream.socket.close()
+        self._peer.reset()
 
     def _make_protocol(self, tasks: TaskGroup) -> Protocols:
-        peer, own = self._stream.socket.getpeername(), self._stream.socket.getsockname()
+        peer, own = self._peer.addresses()
         state = ConnectionState({CLOSE_CONNECTION: self.retire})
-        return Protocols(self._app, self._config, self._context, tasks, state, False, peer[:2], own[:2], self._on_event)
+        return Protocols(self._app, self._config, self._context, tasks, state, False, peer, own, self._on_event)
 
     async def _on_event(self, event: Event) -> None:
         if isinstance(event, RawData):
@@ -126,7 +123,7 @@ class Connection:
     async def _write_piece(self, piece: bytes) -> None:
         # Half a piece would garble all that follows, so only the deadline may cut it, and then the connection is over.
         with trio.CancelScope(shield=True, deadline=trio.current_time() + self._write_deadline_s) as scope:
-            await self._stream.send_all(piece)
+            await self._peer.send_all(piece)
         if scope.cancelled_caught:
             self.abort()
             raise trio.BrokenResourceError(f"peer did not take {len(piece)} B in {self._write_deadline_s} s")
@@ -135,11 +132,11 @@ class Connection:
         with self._reading:
             while True:
                 try:
-                    data = await self._stream.receive_some(MAX_PIECE_BYTES)
+                    data = await self._peer.receive_some(MAX_PIECE_BYTES)
                 except _GONE:
                     break
                 if self._finishing_until is None:
-                    await self._protocol.handle(RawData(bytes(data)))
+                    await self._protocol.handle(RawData(data))
                 else:
                     self._reading.deadline = min(trio.current_time() + FINISHING_GAP_S, self._finishing_until)
                 if not data:
@@ -152,7 +149,7 @@ class Connection:
         if self._finishing_until is None:
             self._finishing_until = trio.current_time() + FINISHING_S
             with contextlib.suppress(*_GONE):
-                await self._stream.send_eof()
+                await self._peer.send_eof()
             # Ends a reader too that waits in the protocol for its turn with a pipelined request.
             gap_s = FINISHING_GAP_S if self._is_peer_sending() else 0.0
             self._reading.deadline = trio.current_time() + gap_s

@@ -17,6 +17,7 @@ from hypercorn.config import Config
 from strata.core.errors import RequestError
 from strata.server.connection import Connection
 from strata.server.edge import Edge
+from strata.server.peer import Peer
 from strata.server.ports import ServerLimits
 from strata.server.schemas_reply import RETRY_AFTER_S, encode_json, render_error
 
@@ -35,14 +36,14 @@ class Connections:
         self._num_refusals = 0
         self._has_none = trio.Event()
 
-    async def serve(self, stream: trio.SocketStream) -> None:
-        """Until either side closes it. `stream` is closed in any case."""
+    async def serve(self, peer: Peer) -> None:
+        """Until either side closes it. `peer` is closed in any case."""
         await trio.lowlevel.checkpoint_if_cancelled()  # the last moment before the shield
         if len(self._open) >= self._limits.max_connections:
-            await self._refuse(stream)
+            await self._refuse(peer)
             return
         wrapped = ASGIWrapper(self._app)
-        connection = Connection(wrapped, self._config, stream, write_deadline_s=self._limits.write_deadline_s)
+        connection = Connection(wrapped, self._config, peer, write_deadline_s=self._limits.write_deadline_s)
         if self._app.drain.is_draining:
             connection.retire()  # accepted in the moment of the shutdown
         try:
@@ -70,16 +71,16 @@ class Connections:
             self._has_none = trio.Event()
             await self._has_none.wait()
 
-    async def _refuse(self, stream: trio.SocketStream) -> None:
+    async def _refuse(self, peer: Peer) -> None:
         self._app.metrics.count_refused_connection()
         if self._num_refusals >= MAX_REFUSALS:
             return
         self._num_refusals += 1
         try:
             with trio.move_on_after(REFUSAL_S), contextlib.suppress(trio.BrokenResourceError, OSError):
-                await stream.send_all(_render_refusal(self._limits.max_connections))
-                await stream.send_eof()
-                while await stream.receive_some(_DROPPED_BYTES):
+                await peer.send_all(_render_refusal(self._limits.max_connections))
+                await peer.send_eof()
+                while await peer.receive_some(_DROPPED_BYTES):
                     pass
         finally:
             self._num_refusals -= 1

@@ -4,8 +4,6 @@ Decides the order of things: everything is validated before the engine hears of 
 headers go out. Whatever happens to the client, its ticket is cancelled unless the engine was done with it.
 """
 
-import secrets
-import time
 from functools import partial
 from typing import Protocol
 
@@ -26,7 +24,9 @@ from strata.server.sse import HEADERS, EventStream
 
 
 class ParseOrder(Protocol):
-    def __call__(self, body: bytes, *, text: TextPort, model: ServedModel, request_id: str) -> Order: ...
+    def __call__(
+        self, body: bytes, *, text: TextPort, model: ServedModel, request_id: str, fresh_seed: int
+    ) -> Order: ...
 
 
 async def answer_chat(app: Edge) -> Response:
@@ -40,13 +40,13 @@ async def answer_completion(app: Edge) -> Response:
 async def _answer(app: Edge, parse: ParseOrder, *, is_chat: bool) -> Response:
     started = trio.current_time()
     _refuse_while_draining(app)
-    request_id = ("chatcmpl-" if is_chat else "cmpl-") + secrets.token_hex(12)
+    request_id = ("chatcmpl-" if is_chat else "cmpl-") + app.surroundings.new_id()
     order = await _receive_order(app, parse, request_id)
     _refuse_while_draining(app)
     ticket = app.engine.submit(order.request)
     feed = UpdateFeed(ticket, app.drain)
     at_end(request, partial(_cancel_unless_ended, feed, ticket))
-    frames = Frames(request_id, int(time.time()), app.model.model_id, is_chat, order.is_usage_wanted)
+    frames = Frames(request_id, app.surroundings.unix_s(), app.model.model_id, is_chat, order.is_usage_wanted)
     if order.is_stream:
         return _stream(app, request, feed, frames, started=started)
     return await _collect(feed, frames)
@@ -55,12 +55,9 @@ async def _answer(app: Edge, parse: ParseOrder, *, is_chat: bool) -> Response:
 async def _receive_order(app: Edge, parse: ParseOrder, request_id: str) -> Order:
     """Not a part of `_answer`, so that nothing holds the body while the reply is generated."""
     body = await receive_body(request)
-    order = await trio.to_thread.run_sync(
-        partial(parse, body, text=app.text, model=app.model, request_id=request_id),
-        # A thread whose client left ends by itself and holds its place among `text_threads` until then.
-        abandon_on_cancel=True,
-        limiter=app.text_threads,
-    )
+    seed = app.surroundings.new_seed()
+    work = partial(parse, body, text=app.text, model=app.model, request_id=request_id, fresh_seed=seed)
+    order = await app.surroundings.run_text(work)
     release_body(request)
     return order
 

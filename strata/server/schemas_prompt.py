@@ -3,6 +3,7 @@
 Pure; runs in a worker thread (tokenizing 10 MiB takes seconds). Decides how message contents become plain strings and
 what happens at the context's end: a prompt that leaves no room for one token is refused; `max_tokens` beyond the room
 is cut to it, as OpenAI's clients expect of a maximum, the same with and without stream.
+`fresh_seed` is for a request that brings none.
 """
 
 from collections.abc import Mapping
@@ -28,16 +29,18 @@ class Order:
     is_usage_wanted: bool
 
 
-def parse_chat_order(body: bytes, *, text: TextPort, model: ServedModel, request_id: str) -> Order:
+def parse_chat_order(body: bytes, *, text: TextPort, model: ServedModel, request_id: str, fresh_seed: int) -> Order:
     fields = parse_json_object(body)
-    parameters = parse_parameters(fields, model)
+    parameters = parse_parameters(fields, model, fresh_seed=fresh_seed)
     prompt_ids = text.render_chat(parse_messages(fields.get("messages")))
     return place_order(prompt_ids, parameters, model, request_id=request_id, source="messages")
 
 
-def parse_completion_order(body: bytes, *, text: TextPort, model: ServedModel, request_id: str) -> Order:
+def parse_completion_order(
+    body: bytes, *, text: TextPort, model: ServedModel, request_id: str, fresh_seed: int
+) -> Order:
     fields = parse_json_object(body)
-    parameters = parse_parameters(fields, model)
+    parameters = parse_parameters(fields, model, fresh_seed=fresh_seed)
     prompt = parse_prompt(fields.get("prompt"), vocab_size=model.vocab_size)
     prompt_ids = text.encode_prompt(prompt) if isinstance(prompt, str) else prompt
     return place_order(prompt_ids, parameters, model, request_id=request_id, source="prompt")

@@ -1,12 +1,11 @@
 """The parameters that both generation endpoints share: sampling, lengths, stop, stream, and what is not served.
 
-Decides defaults, ranges and which OpenAI parameters are refused with `unsupported_parameter`. Pure but for the seed of
-a request that brings none: a fresh one is drawn, so that two such requests differ. Unknown fields are ignored. A
-temperature in (0, 0.001) is taken as 0, greedy.
+Decides defaults, ranges and which OpenAI parameters are refused with `unsupported_parameter`. Pure: a request that
+brings no seed gets `fresh_seed`, which the caller draws, so that two such requests differ. Unknown fields are ignored.
+A temperature in (0, 0.001) is taken as 0, greedy.
 """
 
 import re
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +45,7 @@ class Parameters:
     is_usage_wanted: bool
 
 
-def parse_parameters(body: Mapping[str, Any], model: ServedModel) -> Parameters:
+def parse_parameters(body: Mapping[str, Any], model: ServedModel, *, fresh_seed: int) -> Parameters:
     check_model(read_string(body, "model"), model)
     _refuse_unsupported(body)
     read_string(body, "user")
@@ -55,7 +54,7 @@ def parse_parameters(body: Mapping[str, Any], model: ServedModel) -> Parameters:
     if options and not is_stream:
         raise invalid("stream_options", options, "is allowed only with stream=true")
     return Parameters(
-        sampling=_parse_sampling(body, model),
+        sampling=_parse_sampling(body, model, fresh_seed=fresh_seed),
         max_tokens=_parse_max_tokens(body),
         stop=_parse_stop(body.get("stop")),
         is_stream=is_stream,
@@ -70,7 +69,7 @@ def check_model(asked: str | None, model: ServedModel) -> None:
         raise RequestError(message, status=404, code="model_not_found", param="model")
 
 
-def _parse_sampling(body: Mapping[str, Any], model: ServedModel) -> SamplingParams:
+def _parse_sampling(body: Mapping[str, Any], model: ServedModel, *, fresh_seed: int) -> SamplingParams:
     """The sampler computes in float32 and divides by temperature and repetition_penalty, so these two are kept from
     what rounds to 0 or overflows there. The others are added, multiplied with a count, or compared; one too small for
     float32 is 0 in effect."""
@@ -85,7 +84,7 @@ def _parse_sampling(body: Mapping[str, Any], model: ServedModel) -> SamplingPara
         presence_penalty=read_number(body, "presence_penalty", 0.0, least=-2.0, most=2.0),
         frequency_penalty=read_number(body, "frequency_penalty", 0.0, least=-2.0, most=2.0),
         # The engine's seeds are 0 .. 2^63-1; a negative one is taken modulo 2^63.
-        seed=secrets.randbelow(NUM_SEEDS) if seed is None else seed % NUM_SEEDS,
+        seed=fresh_seed if seed is None else seed % NUM_SEEDS,
         min_tokens=read_int(body, "min_tokens", least=0) or 0,
         logit_bias=_parse_logit_bias(read_object(body, "logit_bias"), model.vocab_size),
     )

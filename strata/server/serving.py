@@ -1,7 +1,7 @@
-"""Sockets and shutdown: one listening socket, its connections, and how they end.
+"""Serving and its end: a listener, its connections, and the order in which they go.
 
     shutdown.set()
-      | the listening socket is closed; idle connections are closed; new requests get 503
+      | the listener is closed; idle connections are closed; new requests get 503
       | running replies go on                                       <= shutdown_grace_s
       | what still runs gets one error event and its connection is closed   <= CLOSING_S
       | what is left (a client that reads nothing) is aborted
@@ -14,35 +14,21 @@ caller's nursery beside this, so that its death ends the server.
 """
 
 import logging
-import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import trio
 from hypercorn.config import Config
 
-from strata.core.errors import ConfigError
 from strata.server.connections import Connections
 from strata.server.edge import Edge
 from strata.server.http1 import bound_protocol
+from strata.server.peer import Peer
 from strata.server.ports import ServerLimits
+from strata.server.sockets import BoundAddress, SocketListener, open_listening_socket
 
 CLOSING_S = 2.0
 FAREWELL_S = 0.2
-BACKLOG = 128
-
-
-@dataclass(frozen=True, slots=True)
-class BoundAddress:
-    """Where the server listens; `port` is the real one where 0 was asked for."""
-
-    host: str
-    port: int
-
-    @property
-    def url(self) -> str:
-        return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
 
 
 async def serve(
@@ -57,16 +43,31 @@ async def serve(
 
     Raises ConfigError when the address cannot be had. `on_bound` and `task_status` get the address once clients can
     connect."""
-    listener = trio.SocketListener(trio.socket.from_stdlib_socket(open_listening_socket(limits)))
-    address = BoundAddress(*listener.socket.getsockname()[:2])
+    listener = SocketListener(open_listening_socket(limits))
+
+    def tell() -> None:
+        on_bound(listener.address)
+        task_status.started(listener.address)
+
+    await serve_listener(app, limits, listener, shutdown=shutdown, on_ready=tell)
+
+
+async def serve_listener(
+    app: Edge,
+    limits: ServerLimits,
+    listener: trio.abc.Listener[Peer],
+    *,
+    shutdown: trio.Event,
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """The same over any listener, which is closed in any case. `on_ready` is called once clients can connect."""
     connections = Connections(app, _make_config(limits), limits)
     async with trio.open_nursery() as running:
         running.start_soon(_end_when_cancelled, app, connections)
         async with trio.open_nursery() as accepting:
             accept = partial(trio.serve_listeners, connections.serve, [listener], handler_nursery=running)
             accepting.start_soon(accept)
-            on_bound(address)
-            task_status.started(address)
+            on_ready()
             await shutdown.wait()
             app.drain.is_draining = True
             accepting.cancel_scope.cancel()
@@ -74,26 +75,6 @@ async def serve(
         running.start_soon(_end_grace, app, limits, connections)
         await connections.wait_none()
         running.cancel_scope.cancel()
-
-
-def open_listening_socket(limits: ServerLimits) -> socket.socket:
-    """A bound socket whose options its connections inherit. Raises ConfigError."""
-    family = socket.AF_INET6 if ":" in limits.host else socket.AF_INET
-    try:
-        listening = socket.create_server((limits.host, limits.port), family=family, backlog=BACKLOG)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        message = f"cannot listen on host={limits.host} port={limits.port}: {reason}; choose another --host or --port"
-        raise ConfigError(message) from error
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    # A peer whose machine vanished acknowledges nothing, neither data nor the probes of a silent connection. The names
-    # are Linux's; elsewhere the write deadline of `connection.py` is alone.
-    timeout_ms = max(1, int(limits.write_deadline_s * 1000))
-    for name, value in (("TCP_USER_TIMEOUT", timeout_ms), ("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10)):
-        if hasattr(socket, name):
-            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return listening
 
 
 def _make_config(limits: ServerLimits) -> Config:

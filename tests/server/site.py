@@ -11,7 +11,8 @@ from strata.core.errors import RequestError
 from strata.server.app import create_app
 from strata.server.edge import Edge
 from strata.server.ports import ServedModel, ServerLimits
-from strata.server.serving import BoundAddress, serve
+from strata.server.serving import serve
+from strata.server.sockets import BoundAddress
 from tests.server.scripted_engine import ScriptedEngine, Scripts, say
 from tests.server.wire import Wire
 

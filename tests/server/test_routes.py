@@ -6,8 +6,10 @@ import pytest
 import trio
 
 from strata.core.errors import RequestError
+from strata.server.app import create_app
+from strata.server.surroundings import Surroundings
 from tests.server.scripted_engine import End, Hold, ScriptedEngine, say
-from tests.server.site import LIMITS, chat, make_app
+from tests.server.site import LIMITS, MODEL, LetterText, chat, make_app
 
 CHAT = "/v1/chat/completions"
 
@@ -167,6 +169,34 @@ async def test_ready_turns_503_while_draining(engine):
     assert engine.tickets == []
 
 
+async def test_a_path_lists_its_methods_in_one_order(client):
+    refused, asked = await client.get(CHAT), await client.options("/health")
+    assert (refused.status_code, refused.headers["Allow"]) == (405, "OPTIONS, POST")
+    assert (asked.status_code, asked.headers["Allow"]) == (200, "GET, HEAD, OPTIONS")
+
+
+async def test_what_a_request_brings_not_comes_from_the_surroundings(engine):
+    seeds, ids, num_texts = iter((7, 8)), iter(("a", "b")), []
+
+    async def run_text(work):
+        num_texts.append(1)
+        return work()
+
+    given = Surroundings(unix_s=lambda: 1234, new_id=ids.__next__, new_seed=seeds.__next__, run_text=run_text)
+    app = create_app(engine, LetterText(), MODEL, LIMITS, surroundings=given)
+    client = app.test_client()
+    replies = [await (await client.post(CHAT, json=chat())).get_json() for _ in range(2)]
+    assert [(reply["id"], reply["created"]) for reply in replies] == [("chatcmpl-a", 1234), ("chatcmpl-b", 1234)]
+    assert [ticket.request.sampling.seed for ticket in engine.tickets] == [7, 8]
+    assert len(num_texts) == 2
+
+
+async def test_no_two_requests_have_one_id_or_one_drawn_seed(client, engine):
+    ids = {(await (await client.post(CHAT, json=chat())).get_json())["id"] for _ in range(4)}
+    seeds = {ticket.request.sampling.seed for ticket in engine.tickets}
+    assert len(ids) == 4 and len(seeds) == 4 and all(0 <= seed < 2**63 for seed in seeds)
+
+
 async def test_metrics_show_the_engine_and_the_requests(client):
     await client.post(CHAT, json=chat())
     await client.get("/v1/models/tiny")
@@ -194,7 +224,7 @@ async def test_metrics_show_the_engine_and_the_requests(client):
         'strata_http_request_seconds_count{route="/v1/chat/completions"} 1.0',
     ):
         assert line in lines
-    assert not any("secret-of-a-user" in line for line in lines)
+    assert not any("secret-of-a-user" in line or "_created" in line for line in lines)
 
 
 async def test_two_servers_in_one_process_do_not_share_counts(engine):

@@ -28,8 +28,9 @@ class RecordingText(LetterText):
         return super().render_chat(messages)
 
 
-def order_of(body, *, parse=parse_chat_order, model=MODEL, text=None):
-    return parse(json.dumps(body).encode(), text=text or LetterText(), model=model, request_id="id")
+def order_of(body, *, parse=parse_chat_order, model=MODEL, text=None, fresh_seed=99):
+    given = {"text": text or LetterText(), "model": model, "request_id": "id", "fresh_seed": fresh_seed}
+    return parse(json.dumps(body).encode(), **given)
 
 
 def sampling_of(**fields):
@@ -177,6 +178,7 @@ def test_an_overflowing_float_is_a_400():
             text=LetterText(),
             model=MODEL,
             request_id="id",
+            fresh_seed=99,
         )
 
 
@@ -234,11 +236,11 @@ def test_an_unknown_model_is_not_found():
     assert refusal_of(chat(model="gpt-4")) == (404, "model_not_found", "model")
 
 
-def test_seeds_are_any_int64_and_drawn_when_absent():
+def test_seeds_are_any_int64_and_fresh_when_absent():
     seeds = [order_of(chat(seed=seed)).request.sampling.seed for seed in (0, 2**63 - 1, -1, -(2**63))]
     assert seeds == [0, 2**63 - 1, 2**63 - 1, 0]
-    drawn = {order_of(chat()).request.sampling.seed for _ in range(20)}
-    assert len(drawn) == 20 and all(0 <= seed < 2**63 for seed in drawn)
+    for body in (chat(), chat(seed=None)):
+        assert [order_of(body, fresh_seed=seed).request.sampling.seed for seed in (5, 2**63 - 1)] == [5, 2**63 - 1]
 
 
 def test_max_tokens_takes_the_newer_name_and_is_cut_to_the_room():
