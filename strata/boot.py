@@ -1,7 +1,7 @@
 """The one place that knows everything: configuration -> model -> device -> engine -> server, and how they end together.
 
-The engine runs in the nursery that also runs the server. If it dies, the process ends with EXIT_DEVICE_LOST and health
-never lies; a first SIGTERM or SIGINT drains, a second one ends at once.
+How engine and server end together is `server/lifetime.py`'s: a lost device gives EXIT_DEVICE_LOST, a first SIGTERM or
+SIGINT drains, a second one ends at once.
 """
 
 import logging
@@ -10,6 +10,8 @@ import re
 import signal
 import sys
 import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 
@@ -34,6 +36,7 @@ from strata.model.programs.build import build_programs
 from strata.model.text import ModelText, load_text
 from strata.planning import PlannedModel
 from strata.server.app import create_app, reply
+from strata.server.lifetime import live
 from strata.server.ports import ServedModel, ServerLimits
 from strata.server.serving import serve
 from strata.server.sockets import BoundAddress
@@ -163,7 +166,7 @@ def served_model(planned: PlannedModel) -> ServedModel:
 
 async def _run(planned: PlannedModel, text: ModelText, device: SimDevice) -> None:
     config, model = planned.config, served_model(planned)
-    thread, shutdown = DeviceThread(), trio.Event()
+    thread = DeviceThread()
     limits = ServerLimits(
         host=config.host,
         port=config.port,
@@ -175,49 +178,30 @@ async def _run(planned: PlannedModel, text: ModelText, device: SimDevice) -> Non
     app = create_app(steward, text, model, limits)
     app.add_url_rule("/debug/card", "card", partial(_show_card, planned, steward), methods=["GET"])
     _say_plan(planned)
-    served = trio.Event()
+    on_bound = partial(_say_address, model)
     try:
         await thread.run(steward.start)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_run_engine, steward, shutdown, served, nursery.cancel_scope)
-            nursery.start_soon(_watch_signals, steward, shutdown, nursery.cancel_scope)
-            try:
-                await serve(app, limits, shutdown=shutdown, on_bound=partial(_say_address, model))
-            finally:
-                served.set()
+        await live(
+            steward,
+            lambda shutdown: serve(app, limits, shutdown=shutdown, on_bound=on_bound),
+            signals=_stop_signals,
+            on_drain=_say_draining,
+        )
     finally:
         thread.close()
 
 
-async def _run_engine(steward: Steward, shutdown: trio.Event, served: trio.Event, everything: trio.CancelScope) -> None:
-    """Serve requests until the server is over. A device that is lost ends the server in order: whoever waits has its
-    error already, nobody new comes in, and the device's error goes up once the last reply is out."""
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(steward.run)
-            await served.wait()
-            nursery.cancel_scope.cancel()
-    except* DeviceError:
-        shutdown.set()
-        with trio.CancelScope(shield=True):  # `serve` ends within its own bounds; the error must not be lost meanwhile
-            await served.wait()
-        raise
-    everything.cancel()
-
-
-async def _watch_signals(steward: Steward, shutdown: trio.Event, everything: trio.CancelScope) -> None:
+@contextmanager
+def _stop_signals() -> Iterator[AsyncIterator[int]]:
     for number in STOP_SIGNALS:
         # What the receiver puts back when it ends: a third signal must not change the exit code of an orderly end.
         signal.signal(number, signal.SIG_IGN)
-    is_asked = False  # by a signal: a lost device sets `shutdown` too, and a first signal then is no second one
-    with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
-        async for _ in signals:
-            if is_asked:
-                everything.cancel()
-            is_asked = True
-            say("draining: running replies may end, new requests are refused; signal again to stop at once")
-            shutdown.set()
-            steward.drain()
+    with trio.open_signal_receiver(*STOP_SIGNALS) as arriving:
+        yield arriving
+
+
+def _say_draining() -> None:
+    say("draining: running replies may end, new requests are refused; signal again to stop at once")
 
 
 async def _show_card(planned: PlannedModel, steward: Steward) -> Response:
