@@ -8,8 +8,8 @@ Home addresses never move, views cross segments, and a segment mapped elsewhere 
 hole is SIGSEGV, so nothing gets here unchecked: commands by the shadow, programs by their `LaunchScope`. The only
 file of the twin that imports torch.
 
-Every fresh mapping and every transfer fills the bytes with POISON, which is NaN in f32 and f16 and -1 in integers:
-a wrong read shows in the numbers too.
+Every fresh mapping, and every transfer that is not in place, fills the bytes with POISON, which is NaN in f32 and f16
+and -1 in integers: a wrong read shows in the numbers too.
 """
 
 import ctypes
@@ -36,8 +36,9 @@ _ODD_MIX = 0xC2B2AE3D27D4EB4F
 
 
 class BytesPayload:
-    """Takes `arena_bytes` of physical memory as it is first written, `pack_bytes` and `staging_bytes` alike. Raises
-    ConfigError when the host does not even have the addresses, and then holds nothing."""
+    """Takes `arena_bytes` of physical memory as it is first written, `pack_bytes` and `staging_bytes` alike, and
+    `range_bytes` of addresses. Raises ConfigError when the host does not even have the addresses, and then holds
+    nothing."""
 
     def __init__(self, description: DeviceDescription) -> None:
         if description.segment_bytes % mmap.PAGESIZE:
@@ -46,7 +47,7 @@ class BytesPayload:
             )
         self._segment_bytes = description.segment_bytes
         with ExitStack() as opened:
-            self._arena = _open_range("vram", description.arena_bytes, "lower --vram", is_reserved=True)
+            self._arena = _open_range("vram", description.range_bytes, "lower --vram", is_reserved=True)
             opened.callback(self._arena.close)
             self._pack = _open_range("pack", description.pack_bytes, _LESS_MODEL)
             opened.callback(self._pack.close)

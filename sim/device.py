@@ -56,11 +56,17 @@ DIGEST_BYTES = 8
 __all__ = ["ARENA_ADDRESS", "PACK_ADDRESS", "CardRow", "Faults", "SimDevice", "describe_twin"]
 
 
-def describe_twin(*, arena_bytes: int, segment_bytes: int, pack_bytes: int, staging_bytes: int) -> DeviceDescription:
-    """A virtual card. Raises ValueError when the arena is not whole segments."""
+def describe_twin(
+    *, arena_bytes: int, segment_bytes: int, pack_bytes: int, staging_bytes: int, behind_bytes: int = 0
+) -> DeviceDescription:
+    """A virtual card. Raises ValueError when the arena, or what is reserved behind it, is not whole segments."""
     if segment_bytes <= 0 or arena_bytes <= 0 or arena_bytes % segment_bytes:
         raise ValueError(f"arena_bytes={arena_bytes} must be a multiple of segment_bytes={segment_bytes}, both above 0")
-    return DeviceDescription("twin", arena_bytes, segment_bytes, pack_bytes, staging_bytes, ARENA_ADDRESS, PACK_ADDRESS)
+    if behind_bytes < 0 or behind_bytes % segment_bytes:
+        raise ValueError(f"behind_bytes={behind_bytes} must be a multiple of segment_bytes={segment_bytes}, 0 or more")
+    return DeviceDescription(
+        "twin", arena_bytes, segment_bytes, pack_bytes, staging_bytes, ARENA_ADDRESS, PACK_ADDRESS, behind_bytes
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +179,8 @@ class SimDevice:
         )
 
     def card_map(self) -> tuple[CardRow, ...]:
-        """Who owns which bytes now, in address order, the whole arena."""
-        rows = self._shadow.vram.owner_rows(Extent(0, self._description.arena_bytes))
+        """Who owns which bytes now, in address order, the whole range."""
+        rows = self._shadow.vram.owner_rows(Extent(0, self._description.range_bytes))
         return tuple(CardRow(start, end - start, owner) for start, end, owner in rows)
 
     def close(self) -> None:
@@ -217,12 +223,20 @@ class SimDevice:
                 self._payload.unmap(command.extent)
             case Transfer():
                 self._shadow.transfer(command, by)
-                self._poison(command.extent)
+                if not command.in_place:
+                    self._poison(command.extent)
 
     def _check(
-        self, by: Operation, *, reads: Sequence[Side], writes: Sequence[Side], tables: Sequence[Readers] = ()
+        self,
+        by: Operation,
+        *,
+        reads: Sequence[Side],
+        writes: Sequence[Side],
+        tables: Sequence[Readers] = (),
+        is_copy: bool = False,
     ) -> None:
-        """Check all, then note all: a refused command leaves no mark. `tables` are checked already."""
+        """Check all, then note all: a refused command leaves no mark. `tables` are checked already; in a copy each read
+        is what the write beside it gets."""
         shadow = self._shadow
         for side in reads:
             shadow.check_read(side, by)
@@ -232,8 +246,8 @@ class SimDevice:
             shadow.tables.note_read(table, by)
         for side in reads:
             shadow.note_read(side, by)
-        for side in writes:
-            shadow.note_write(side, by)
+        for index, side in enumerate(writes):
+            shadow.note_write(side, by, source=reads[index] if is_copy else None)
 
     def _copy(self, command: Copy, by: Operation) -> None:
         if command.publishes is not None:
@@ -243,7 +257,8 @@ class SimDevice:
         for pair in command.pairs:
             if isinstance(pair.source, HostExtent) and isinstance(pair.target, Access):
                 self._shadow.host.check_name(pair.source, pair.target.content, by)
-        self._check(by, reads=[p.source for p in command.pairs], writes=[p.target for p in command.pairs])
+        sources, targets = [pair.source for pair in command.pairs], [pair.target for pair in command.pairs]
+        self._check(by, reads=sources, writes=targets, is_copy=True)
         for pair in command.pairs:
             self._payload.copy(_bytes_of(pair.source), _bytes_of(pair.target))
             if isinstance(pair.target, HostExtent):

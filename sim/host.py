@@ -55,6 +55,12 @@ class HostShadow:
                     f"{by} refused: says content={content!r}, but pack [{start}, {end}) is {name!r}", by.command
                 )
 
+    def find_start(self, extent: HostExtent) -> int | None:
+        """Where what lies in a piece of the pack begins as a whole, by the manifest; None where that has no name."""
+        if extent.space is not HostSpace.PACK:
+            return None
+        return next((at for at, name in self._names.whole_runs(extent.offset_bytes, extent.end_bytes) if name), None)
+
     def define(self, extent: HostExtent, *, is_defined: bool = True) -> None:
         self._is_defined.assign(extent.offset_bytes, extent.end_bytes, is_defined)
 

@@ -45,6 +45,13 @@ class IntervalMap(Generic[T]):
         bounds = [start, *self._starts[first + 1 : last], end]
         yield from zip(bounds, bounds[1:], self._values[first:last], strict=False)
 
+    def whole_runs(self, start: int, end: int) -> Iterator[tuple[int, T]]:
+        """(start, value) of each run that meets [start, end), from where the run begins."""
+        if start < end:
+            first = bisect_right(self._starts, start) - 1
+            last = bisect_left(self._starts, end, first)
+            yield from zip(self._starts[first:last], self._values[first:last], strict=True)
+
     def assign(self, start: int, end: int, value: T) -> None:
         """Every byte of [start, end) now has `value`."""
         self._splice(start, end, ((start, value),))

@@ -22,16 +22,16 @@ class Shadow:
     def __init__(self, description: DeviceDescription, manifest: Sequence[tuple[HostExtent, str]]) -> None:
         self.clocks = Clocks()
         self.vram = Vram(
-            arena_bytes=description.arena_bytes,
+            range_bytes=description.range_bytes,
             segment_bytes=description.segment_bytes,
             num_segments=description.arena_bytes // description.segment_bytes,
         )
         self.host = HostShadow(
             pack_bytes=description.pack_bytes, staging_bytes=description.staging_bytes, manifest=manifest
         )
-        self._arena = History("arena", description.arena_bytes, self.clocks)
+        self._arena = History("arena", description.range_bytes, self.clocks)
         self._staging = History("staging", description.staging_bytes, self.clocks)
-        self.tables = Tables(description.arena_bytes, self.clocks, self._arena)
+        self.tables = Tables(description.range_bytes, self.clocks, self._arena)
 
     def check_read(self, side: Side, by: Operation) -> None:
         if isinstance(side, HostExtent):
@@ -57,17 +57,24 @@ class Shadow:
         self.vram.check_access(side, by)
         self._check_change(side.extent, by)
 
-    def note_write(self, side: Side, by: Operation, *, is_defined: bool = True) -> None:
-        """`is_defined=False`: the write failed on its way, what it left is anything."""
+    def note_write(self, side: Side, by: Operation, *, is_defined: bool = True, source: Side | None = None) -> None:
+        """`is_defined=False`: the write failed on its way, what it left is anything. `source`: what a copy read."""
         if isinstance(side, HostExtent):
             self._staging.note_write(side.offset_bytes, side.end_bytes, by)
             self.host.define(side, is_defined=is_defined)
             return
         self._note_change(side.extent, by)
         if is_defined:
-            self.vram.write(side)
+            self.vram.write(side, start_bytes=self._blob_start(side, source))
         else:
             self.vram.poison(side.extent)
+
+    def _blob_start(self, target: Access, source: Side | None) -> int | None:
+        """Where the whole of what was copied would begin in the arena (it may be before it)."""
+        if not isinstance(source, HostExtent):
+            return None
+        start = self.host.find_start(source)
+        return None if start is None else target.extent.offset_bytes - (source.offset_bytes - start)
 
     def check_table(self, read: TableRead, by: Operation) -> Readers:
         """All that the version reaches, unless nothing of it changed since the last check for this stream."""

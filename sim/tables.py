@@ -3,7 +3,8 @@
 A version is published by the copy that uploads it. Its readers may reach the bytes which that copy wrote (the table
 itself) and the version's entries. It is **superseded** as soon as another operation has written over any of those
 table bytes: a reader sees what lies in the table, so a launch that names a version which is not there any more is
-wrong, however it is ordered. A launch not ordered after the upload is an error of order on the table's bytes.
+wrong, however it is ordered; bytes of the table that pass to another owner, in place too, are written over in this
+sense: publish again. A launch not ordered after the upload is an error of order on the table's bytes.
 
 A table has thousands of entries and every launch of a token reads through it. So readers are kept once a version,
 not once an entry: `Readers` hangs at every byte of the version, holds the last read of each actor, and remembers
@@ -40,12 +41,12 @@ class Readers:
 class Tables:
     """Published versions by number, and a layer over the arena: whose readers each byte has."""
 
-    def __init__(self, arena_bytes: int, clocks: Clocks, arena: History) -> None:
+    def __init__(self, range_bytes: int, clocks: Clocks, arena: History) -> None:
         self._clocks = clocks
         self._arena = arena
         self._versions: dict[int, Readers] = {}
         self._newest = -1
-        self._readers: IntervalMap[tuple[Readers, ...]] = IntervalMap(arena_bytes, ())
+        self._readers: IntervalMap[tuple[Readers, ...]] = IntervalMap(range_bytes, ())
 
     def check_publish(self, published: TableVersion, by: Operation) -> None:
         if published.version <= self._newest:

@@ -4,7 +4,7 @@ Three byte-exact layers over the home addresses, each with its own runs:
 
     mapping     segment by segment: physical segment and map epoch, or nothing
     ownership   owner ("" is nobody) and generation, which counts the transfers of the byte
-    content     undefined (since the last map, unmap or transfer), or written, perhaps under a name
+    content     undefined (since the last map, unmap or transfer not in place), or written, perhaps under a name
 
 Every check raises before anything changes. Order between streams is not decided here (`streams.py`). Ownership
 belongs to addresses, so it outlives unmapping; but only mapped bytes can be accessed.
@@ -38,24 +38,26 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Defined bytes; `name` is None where the writer gave none."""
+    """Defined bytes; `name` is None where the writer gave none. `start_bytes`: the address at which the whole of what
+    is named would begin, None where that is not known: pieces of one blob belong together only if they agree on it."""
 
     name: str | None
+    start_bytes: int | None = None
 
 
 class Vram:
-    """One card's arena. `num_segments` is the physical budget; the address range may be larger."""
+    """One card's addresses. `num_segments` is the physical budget, `range_bytes` is reserved and may be more."""
 
-    def __init__(self, *, arena_bytes: int, segment_bytes: int, num_segments: int) -> None:
-        assert arena_bytes % segment_bytes == 0, (arena_bytes, segment_bytes)
-        self.arena_bytes = arena_bytes
+    def __init__(self, *, range_bytes: int, segment_bytes: int, num_segments: int) -> None:
+        assert range_bytes % segment_bytes == 0, (range_bytes, segment_bytes)
+        self.range_bytes = range_bytes
         self.segment_bytes = segment_bytes
         self.num_segments = num_segments
         self.num_maps = 0
-        self._mappings: list[Mapping | None] = [None] * (arena_bytes // segment_bytes)
+        self._mappings: list[Mapping | None] = [None] * (range_bytes // segment_bytes)
         self._homes: dict[int, Extent] = {}
-        self._owners = IntervalMap(arena_bytes, Ownership(NOBODY, 0))
-        self._contents: IntervalMap[Content | None] = IntervalMap(arena_bytes, None)
+        self._owners = IntervalMap(range_bytes, Ownership(NOBODY, 0))
+        self._contents: IntervalMap[Content | None] = IntervalMap(range_bytes, None)
 
     @property
     def mapped_bytes(self) -> int:
@@ -95,7 +97,7 @@ class Vram:
 
     def check_content(self, access: Access, by: Operation) -> None:
         """Every byte was written since its last poison, and holds what the reader expects, where both say what."""
-        extent = access.extent
+        extent, blob_start = access.extent, None
         for start, end, found in self._contents.runs(extent.offset_bytes, extent.end_bytes):
             if found is None:
                 raise UndefinedRead(
@@ -109,9 +111,21 @@ class Vram:
                     f"holds content={found.name!r}. {self.describe_around(extent)}",
                     by.command,
                 )
+            if found.start_bytes is None or access.content is None:
+                continue
+            if blob_start is not None and found.start_bytes != blob_start:
+                raise ContentMismatch(
+                    f"{by} refused: reads {_bytes(extent)} expecting content={access.content!r}, but the piece in "
+                    f"[{start}, {end}) is not where the rest of it would have it: it starts the whole at "
+                    f"{found.start_bytes}, the rest at {blob_start}. {self.describe_around(extent)}",
+                    by.command,
+                )
+            blob_start = found.start_bytes
 
-    def write(self, access: Access) -> None:
-        self._contents.assign(access.extent.offset_bytes, access.extent.end_bytes, Content(access.content))
+    def write(self, access: Access, *, start_bytes: int | None = None) -> None:
+        """`start_bytes`: see `Content`."""
+        content = Content(access.content, start_bytes)
+        self._contents.assign(access.extent.offset_bytes, access.extent.end_bytes, content)
 
     def poison(self, extent: Extent) -> None:
         """What lies there is undefined from now on."""
@@ -166,7 +180,8 @@ class Vram:
     def transfer(self, command: Transfer) -> None:
         start, end, taker = command.extent.offset_bytes, command.extent.end_bytes, command.taker
         self._owners.update(start, end, lambda found: Ownership(taker, found.generation + 1))
-        self.poison(command.extent)
+        if not command.in_place:
+            self.poison(command.extent)
 
     def backing(self, extent: Extent) -> tuple[Mapping | None, ...]:
         """What backs each segment that `extent` meets, in address order."""
@@ -192,7 +207,7 @@ class Vram:
     def describe_around(self, extent: Extent) -> str:
         """The map of owners and segments from one segment before `extent` to one behind it, at most eight rows."""
         start = max(0, extent.offset_bytes - self.segment_bytes)
-        end = min(self.arena_bytes, extent.end_bytes + self.segment_bytes)
+        end = min(self.range_bytes, extent.end_bytes + self.segment_bytes)
         rows = [f"[{a}, {b}) owner={o.owner!r}/{o.generation}" for a, b, o in self._owners.runs(start, end)]
         near = Extent(start, max(0, end - start))
         backs = ["-" if m is None else str(m.segment_index) for m in self.backing(near)]
@@ -205,9 +220,9 @@ class Vram:
         return range(extent.offset_bytes // self.segment_bytes, (extent.end_bytes - 1) // self.segment_bytes + 1)
 
     def _check_bounds(self, extent: Extent, by: Operation) -> None:
-        if extent.end_bytes > self.arena_bytes:
+        if extent.end_bytes > self.range_bytes:
             raise OutOfBounds(
-                f"{by} refused: {_bytes(extent)} ends beyond the arena of {self.arena_bytes:,} B", by.command
+                f"{by} refused: {_bytes(extent)} ends beyond the reserved range of {self.range_bytes:,} B", by.command
             )
 
     def _check_segment(self, extent: Extent, by: Operation) -> None:

@@ -4,6 +4,8 @@
                      |                   |
     segments    |   seg 0   |   seg 1   | ...                  created once, all of them, before anything is loaded
 
+There may be more places than segments: a segment is moved to one of those behind the arena while it is lent.
+
 Creating every segment at the start means that no request ever asks the card for memory, and that a card which is too
 full says so at once. Mapping waits for nothing that runs, and nor does unmapping (measured on an H200): only the
 core's own events protect a running reader.
@@ -21,22 +23,23 @@ from strata.cuda.held import Held
 
 
 class Arena:
-    """Takes `arena_bytes` of the card until `close`. Raises ConfigError when it is not whole segments, segments are
-    not on the driver's grid, or the card has not as much free."""
+    """Takes `arena_bytes` of the card until `close`, and `behind_bytes` of addresses behind them. Raises ConfigError
+    when either is not whole segments, segments are not on the driver's grid, or the card has not as much free."""
 
-    def __init__(self, card: Card, *, arena_bytes: int, segment_bytes: int) -> None:
-        _check_grid(card, arena_bytes=arena_bytes, segment_bytes=segment_bytes)
+    def __init__(self, card: Card, *, arena_bytes: int, segment_bytes: int, behind_bytes: int = 0) -> None:
+        _check_grid(card, arena_bytes=arena_bytes, segment_bytes=segment_bytes, behind_bytes=behind_bytes)
         self._driver = card.driver
         self._access = card.access()
         self.size_bytes, self.segment_bytes = arena_bytes, segment_bytes
-        self._segment_at: list[int | None] = [None] * (arena_bytes // segment_bytes)  # by place
+        self.range_bytes = arena_bytes + behind_bytes
+        self._segment_at: list[int | None] = [None] * (self.range_bytes // segment_bytes)  # by place
         self._place_of: dict[int, int] = {}  # by segment index
         self.num_unmaps = 0  # whoever keeps what was mapped can see that it may have changed
         self._segments: list[object] = []
         with Held() as self._held:
-            self.address = int(self._driver.call("cuMemAddressReserve", arena_bytes, 0, 0, 0))
-            self._held.add(self._driver.call, "cuMemAddressFree", self.address, arena_bytes)
-            for _ in self._segment_at:
+            self.address = int(self._driver.call("cuMemAddressReserve", self.range_bytes, 0, 0, 0))
+            self._held.add(self._driver.call, "cuMemAddressFree", self.address, self.range_bytes)
+            for _ in range(arena_bytes // segment_bytes):
                 self._segments.append(self._create(card))
                 self._held.add(self._driver.call, "cuMemRelease", self._segments[-1])
 
@@ -82,8 +85,8 @@ class Arena:
         return tuple(self._segment_at[place] for place in self._places(extent))
 
     def check_inside(self, extent: Extent) -> None:
-        if extent.end_bytes > self.size_bytes:
-            raise DeviceError(f"{show(extent)} ends beyond the arena's {self.size_bytes:,} B")
+        if extent.end_bytes > self.range_bytes:
+            raise DeviceError(f"{show(extent)} ends beyond the reserved {self.range_bytes:,} B")
 
     def check_mapped(self, extent: Extent) -> None:
         """Raises DeviceError where `extent` leaves the arena or has no segment under it: a kernel that touched such
@@ -108,9 +111,9 @@ class Arena:
         except CudaFailure as failure:
             if failure.code != OUT_OF_MEMORY:
                 raise
-            have = len(self._segments) * self.segment_bytes
+            have, num_wanted = len(self._segments) * self.segment_bytes, self.size_bytes // self.segment_bytes
             raise ConfigError(
-                f"arena refused: {len(self._segment_at)} segments x {self.segment_bytes:,} B = {self.size_bytes:,} B, "
+                f"arena refused: {num_wanted} segments x {self.segment_bytes:,} B = {self.size_bytes:,} B, "
                 f"{card.name} gave {have:,} B and has {card.free_bytes():,} B left of {card.total_bytes:,} B; "
                 f"{self.size_bytes - have:,} B are missing: lower --vram"
             ) from failure
@@ -131,7 +134,7 @@ def show(extent: Extent) -> str:
     return f"arena [{extent.offset_bytes}, {extent.end_bytes})"
 
 
-def _check_grid(card: Card, *, arena_bytes: int, segment_bytes: int) -> None:
+def _check_grid(card: Card, *, arena_bytes: int, segment_bytes: int, behind_bytes: int) -> None:
     grid = card.granularity_bytes
     if segment_bytes <= 0 or segment_bytes % grid:
         raise ConfigError(
@@ -141,4 +144,8 @@ def _check_grid(card: Card, *, arena_bytes: int, segment_bytes: int) -> None:
     if arena_bytes <= 0 or arena_bytes % segment_bytes:
         raise ConfigError(
             f"arena refused: arena_bytes={arena_bytes:,} must be whole segments of {segment_bytes:,} B, above 0"
+        )
+    if behind_bytes < 0 or behind_bytes % segment_bytes:
+        raise ConfigError(
+            f"arena refused: behind_bytes={behind_bytes:,} must be whole segments of {segment_bytes:,} B, 0 or more"
         )

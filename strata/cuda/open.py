@@ -28,6 +28,7 @@ def open_device(
     segment_bytes: int,
     pack_bytes: int,
     staging_bytes: int,
+    behind_bytes: int = 0,
     ordinal: int = 0,
     max_pinned_bytes: int | None = None,
     block_bytes: int = BLOCK_BYTES,
@@ -35,9 +36,10 @@ def open_device(
     api: Any = None,
     make_views: MakeViews | None = None,
 ) -> CudaDevice:
-    """A card of `arena_bytes`, whatever more the real one has. Takes all of its memory now: the arena's segments, and
-    pack and staging on the host, of whose pack at most `max_pinned_bytes` are pinned. `digest` replaces the digest in
-    torch operations (`torch_views.DigestProgram`). `api` and `make_views` default to the driver's binding and torch.
+    """A card of `arena_bytes`, whatever more the real one has, and `behind_bytes` of addresses behind them. Takes all
+    of its memory now: the arena's segments, and pack and staging on the host, of whose pack at most `max_pinned_bytes`
+    are pinned. `digest` replaces the digest in torch operations (`torch_views.DigestProgram`). `api` and `make_views`
+    default to the driver's binding and torch.
 
     Raises ConfigError for what can be changed (sizes, no card, no room on it), CudaFailure for the rest; either way
     everything is given back."""
@@ -46,7 +48,7 @@ def open_device(
     with Held() as held:
         card = Card(driver, ordinal=ordinal)
         held.add(card.close)
-        arena = Arena(card, arena_bytes=arena_bytes, segment_bytes=segment_bytes)
+        arena = Arena(card, arena_bytes=arena_bytes, segment_bytes=segment_bytes, behind_bytes=behind_bytes)
         held.add(arena.close)
         pack = HostMemory(
             driver,
@@ -63,7 +65,14 @@ def open_device(
         held.add(streams.close)
         views = _open_views(driver, arena, pack, ordinal=ordinal, digest=digest, make_views=make_views)
         description = DeviceDescription(
-            card.name, arena_bytes, segment_bytes, pack_bytes, staging_bytes, arena.address, pack.device_address
+            name=card.name,
+            arena_bytes=arena_bytes,
+            segment_bytes=segment_bytes,
+            pack_bytes=pack_bytes,
+            staging_bytes=staging_bytes,
+            arena_address=arena.address,
+            pack_address=pack.device_address,
+            behind_bytes=behind_bytes,
         )
         parts = CardParts(driver, arena, pack, staging, streams, views, held)
     return CudaDevice(description, parts, programs)
@@ -91,7 +100,7 @@ def _open_views(
             driver,
             ordinal=ordinal,
             arena_address=arena.address,
-            arena_bytes=arena.size_bytes,
+            range_bytes=arena.range_bytes,
             pack_address=pack.device_address,
             pack_bytes=pack.pinned_bytes,
             **options,

@@ -83,7 +83,7 @@ class LaunchScope:
             self._pack_reads[address] = max(size_bytes, self._pack_reads.get(address, 0))
             return HostExtent(HostSpace.PACK, offset, size_bytes)
         offset = address - self._description.arena_address
-        if size_bytes < 0 or not 0 <= offset <= self._description.arena_bytes - size_bytes:
+        if size_bytes < 0 or not 0 <= offset <= self._description.range_bytes - size_bytes:
             raise self._undeclared(f"views address={address:#x} size_bytes={size_bytes}", self._readable)
         extent = Extent(offset, size_bytes)
         self.check_read(extent)

@@ -47,14 +47,14 @@ class TorchViews:
         *,
         ordinal: int,
         arena_address: int,
-        arena_bytes: int,
+        range_bytes: int,
         pack_address: int,
         pack_bytes: int,
         digest: DigestProgram = torch_digest,
     ) -> None:
         self._driver = driver
         self._device = torch.device("cuda", ordinal)
-        self._arena = _tensor_at(arena_address, arena_bytes, self._device)
+        self._arena = _tensor_at(arena_address, range_bytes, self._device)
         self._pack = _tensor_at(pack_address, pack_bytes, self._device)
         self._digest = digest
         self._streams: dict[int, torch.cuda.ExternalStream] = {}

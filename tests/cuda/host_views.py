@@ -29,13 +29,13 @@ class HostViews:
         *,
         ordinal: int,
         arena_address: int,
-        arena_bytes: int,
+        range_bytes: int,
         pack_address: int,
         pack_bytes: int,
         digest: Callable[[torch.Tensor], torch.Tensor] = torch_digest,
     ) -> None:
         self._fake = driver.api
-        self._arena = _tensor_at(arena_address, arena_bytes)
+        self._arena = _tensor_at(arena_address, range_bytes)
         self._pack = _tensor_at(pack_address, pack_bytes)
         self._digest = digest
 

@@ -13,7 +13,7 @@ from tests.device.cuda_bodies import DeviceOnFake, make_card
 
 DeviceFactory = Callable[[Programs], Device]
 
-NUM_SEGMENTS = 6
+NUM_SEGMENTS, NUM_BEHIND = 6, 2
 PACK_BYTES = 64 * 1024
 STAGING_BYTES = 16 * 1024
 
@@ -25,6 +25,7 @@ def make_twin(programs: Programs) -> Device:
         segment_bytes=segment_bytes,
         pack_bytes=PACK_BYTES,
         staging_bytes=STAGING_BYTES,
+        behind_bytes=NUM_BEHIND * segment_bytes,
     )
     return SimDevice(description, programs, BytesPayload(description))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from strata.device import Device, Memory, Programs
-from tests.cuda.builders import open_on
+from tests.cuda.builders import SEGMENT_BYTES, open_on
 from tests.cuda.fake_driver import FakeDriver
 from tests.device.bench import GatherArgs, gather
 
@@ -19,7 +19,7 @@ class DeviceOnFake:
 
     def __init__(self, programs: Programs) -> None:
         self._fake = FakeDriver()
-        self._device = open_on(self._fake, programs)
+        self._device = open_on(self._fake, programs, behind_bytes=2 * SEGMENT_BYTES)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
@@ -53,6 +53,7 @@ def make_card(programs: Programs) -> Device:
         segment_bytes=2 * MIB,
         pack_bytes=64 * 1024,
         staging_bytes=16 * 1024,
+        behind_bytes=2 * 2 * MIB,
         block_bytes=16 * 1024,
     )
 

@@ -185,6 +185,40 @@ def test_a_segment_moves_away_and_home_and_graphs_still_run(bench: Bench) -> Non
     assert bench.get(128, 64) == bytes(value + 3 for value in range(64))
 
 
+def test_a_segment_moves_behind_the_arena_and_is_read_there_by_address(bench: Bench) -> None:
+    size = bench.segment_bytes
+    home, behind = Extent(3 * size, size), Extent(bench.description.arena_bytes + size, size)
+    assert bench.description.range_bytes == bench.description.arena_bytes + 2 * size
+    bench.run(Transfer(home, OWNER, ""), Unmap(home), Map(3, behind), Transfer(behind, "", OWNER))
+    slot = bench.at(behind.end_bytes - 96, 96)
+    bench.put(slot.extent.offset_bytes, bytes(range(96)))
+    upload(bench, 1, [bench.description.arena_address + slot.extent.offset_bytes], (slot,))
+    bench.run(gather_launch(bench, 1, 1, 96))
+    assert bench.get(8192, 96) == bytes(range(96))
+    assert bench.device.statistics().mapped_bytes == 4 * size
+
+
+def test_addresses_behind_the_arena_are_no_memory(bench: Bench) -> None:
+    size, arena_bytes = bench.segment_bytes, bench.description.arena_bytes
+    for command in (
+        Map(arena_bytes // size, Extent(arena_bytes, size)),
+        Map(5, Extent(bench.description.range_bytes, size)),
+        Fill(Stream.PROMPT, bench.at(arena_bytes, 1), 0),
+    ):
+        with pytest.raises(DeviceError) as caught:
+            bench.device.submit([command])
+        assert caught.value.command == command
+
+
+def test_bytes_that_pass_on_in_place_stay_as_they_are(bench: Bench) -> None:
+    data, extent = random.Random(3).randbytes(300), Extent(512, 300)
+    bench.put(512, data)
+    bench.run(Transfer(extent, OWNER, "drafter", in_place=True))
+    staging = HostExtent(HostSpace.STAGING, 0, 300)
+    bench.run(Copy(Stream.COPY, (CopyPair(Access(extent, "drafter"), staging),)))
+    assert bytes(bench.device.host(staging)) == data
+
+
 def test_statistics_count_what_was_done(bench: Bench) -> None:
     before = bench.device.statistics()
     assert (before.mapped_bytes, before.num_maps) == (4 * bench.segment_bytes, 4)

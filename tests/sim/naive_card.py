@@ -27,8 +27,8 @@ class Published:
 
 
 class NaiveCard:
-    def __init__(self, *, arena: int, segment: int, staging: int) -> None:
-        self.segment = segment
+    def __init__(self, *, arena: int, segment: int, staging: int, num_segments: int) -> None:
+        self.segment, self.num_segments = segment, num_segments
         self.arena = [Byte() for _ in range(arena)]
         self.staging = [Byte() for _ in range(staging)]
         self.backing: dict[int, int] = {}  # place -> segment index
@@ -65,7 +65,7 @@ class NaiveCard:
             case c.Map(segment_index, extent):
                 place = extent.offset_bytes // self.segment
                 bad = set()
-                if segment_index >= len(self.arena) // self.segment:
+                if segment_index >= self.num_segments:
                     bad.add("OutOfMemory")
                 if segment_index in self.backing.values() or place in self.backing:
                     bad.add("MappingError")
@@ -74,10 +74,15 @@ class NaiveCard:
                 place = extent.offset_bytes // self.segment
                 bad = set() if place in self.backing else {"MappingError"}
                 return self.change(extent, me, bad, lambda: self.backing.pop(place))
-            case c.Transfer(extent, giver, taker):
+            case c.Transfer(extent, giver, taker, in_place):
                 cells = self.cells(extent)
                 bad = {"OwnershipError" for cell in cells if cell.owner != giver or giver == taker}
-                return self.change(extent, me, bad, lambda: [setattr(cell, "owner", taker) for cell in cells])
+                held = [(cell.is_defined, cell.name) for cell in cells]
+                bad = self.change(extent, me, bad, lambda: [setattr(cell, "owner", taker) for cell in cells])
+                if in_place and not bad:
+                    for cell, (is_defined, name) in zip(cells, held, strict=True):
+                        cell.is_defined, cell.name = is_defined, name
+                return bad
             case c.Fill(_, target, _):
                 return self.work(actor, me, [], [target])
             case c.Copy(_, pairs, publishes):

@@ -22,8 +22,8 @@ from strata.core.commands import (
 from strata.core.extent import Extent, HostExtent, HostSpace
 from tests.sim.naive_card import NaiveCard
 
-SEGMENT, ARENA, STAGING, PACK = 5, 20, 7, 11
-"""Tiny, and without common factors."""
+SEGMENT, NUM_SEGMENTS, RANGE, STAGING, PACK = 5, 4, 25, 7, 11
+"""Tiny, and without common factors. There is one place more than there are segments."""
 
 
 class Player:
@@ -54,7 +54,7 @@ class Player:
         return self.random.choice([Stream.PROMPT, Stream.COPY, Stream.VERIFIER])
 
     def access(self) -> Access:
-        extent = Extent(self.random.randrange(ARENA - 4), self.random.randint(1, 4))
+        extent = Extent(self.random.randrange(RANGE - 4), self.random.randint(1, 4))
         owner = self.naive.arena[extent.offset_bytes].owner if self.random.random() < 0.95 else self.random.choice("ab")
         return Access(extent, owner, self.random.choice((None, None, "x", "y")))
 
@@ -86,11 +86,11 @@ class Player:
 
     def transfer(self) -> Transfer:
         access = self.access()
-        return Transfer(access.extent, access.owner, self.random.choice("aab"))
+        return Transfer(access.extent, access.owner, self.random.choice("aab"), in_place=self.random.random() < 0.4)
 
     def remap(self) -> Map | Unmap:
-        extent = Extent(SEGMENT * self.random.randrange(ARENA // SEGMENT), SEGMENT)
-        return Unmap(extent) if self.random.random() < 0.3 else Map(self.random.randint(0, ARENA // SEGMENT), extent)
+        extent = Extent(SEGMENT * self.random.randrange(RANGE // SEGMENT), SEGMENT)
+        return Unmap(extent) if self.random.random() < 0.3 else Map(self.random.randint(0, NUM_SEGMENTS), extent)
 
     def order(self) -> Record | Wait | Notify | str:
         event = self.random.choice("pqr")

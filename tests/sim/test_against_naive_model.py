@@ -31,16 +31,16 @@ from strata.core.commands import (
 )
 from strata.core.extent import Extent, HostExtent, HostSpace
 from tests.sim.naive_card import NaiveCard
-from tests.sim.player import ARENA, PACK, SEGMENT, STAGING, Player
+from tests.sim.player import NUM_SEGMENTS, PACK, RANGE, SEGMENT, STAGING, Player
 
 OWNERS, NAMES = ("a", "b"), (None, "x", "y")
 NUM_LONG_RUNS = 60
 
 streams = st.sampled_from([Stream.PROMPT, Stream.COPY, Stream.VERIFIER])
 lengths = st.integers(1, 6)
-starts = st.integers(0, ARENA - 6)
+starts = st.integers(0, RANGE - 6)
 extents = st.builds(Extent, starts, lengths)
-segments = st.sampled_from([Extent(at, SEGMENT) for at in range(0, ARENA, SEGMENT)])
+segments = st.sampled_from([Extent(at, SEGMENT) for at in range(0, RANGE, SEGMENT)])
 accesses = st.builds(Access, extents, st.sampled_from(("a", "a", "a", "b", "")), st.sampled_from(NAMES))
 versions = st.integers(0, 4)
 names = st.sampled_from(("p", "q"))
@@ -71,8 +71,8 @@ commands = st.one_of(
     copies(),
     launches,
     table_launches,
-    st.builds(Transfer, extents, st.sampled_from((*OWNERS, "")), st.sampled_from((*OWNERS, ""))),
-    st.builds(Map, st.integers(0, ARENA // SEGMENT), segments),
+    st.builds(Transfer, extents, st.sampled_from((*OWNERS, "")), st.sampled_from((*OWNERS, "")), st.booleans()),
+    st.builds(Map, st.integers(0, NUM_SEGMENTS), segments),
     st.builds(Unmap, segments),
     st.builds(Record, streams, names),
     st.builds(Wait, streams, names),
@@ -130,16 +130,22 @@ def test_the_twin_refuses_exactly_what_breaks_a_rule(drawn: list) -> None:
 
 
 class Pair:
-    """The twin and the model side by side, booted: all but the last segment mapped, everything owned by "a"."""
+    """The twin and the model side by side, booted: all but the last segment mapped, every address owned by "a"."""
 
     def __init__(self) -> None:
-        description = describe_twin(arena_bytes=ARENA, segment_bytes=SEGMENT, pack_bytes=PACK, staging_bytes=STAGING)
+        description = describe_twin(
+            arena_bytes=NUM_SEGMENTS * SEGMENT,
+            segment_bytes=SEGMENT,
+            pack_bytes=PACK,
+            staging_bytes=STAGING,
+            behind_bytes=RANGE - NUM_SEGMENTS * SEGMENT,
+        )
         self.card = SimDevice(description, {"work": lambda memory, args: None}, SymbolicPayload(description))
-        self.naive = NaiveCard(arena=ARENA, segment=SEGMENT, staging=STAGING)
+        self.naive = NaiveCard(arena=RANGE, segment=SEGMENT, staging=STAGING, num_segments=NUM_SEGMENTS)
         self.verdicts: Counter[str] = Counter()
         self.card.seal()
-        self.run([Map(index, Extent(index * SEGMENT, SEGMENT)) for index in range(ARENA // SEGMENT - 1)])
-        self.run([Transfer(Extent(0, ARENA), "", "a"), HostExtent(HostSpace.STAGING, 0, STAGING)])
+        self.run([Map(index, Extent(index * SEGMENT, SEGMENT)) for index in range(NUM_SEGMENTS - 1)])
+        self.run([Transfer(Extent(0, RANGE), "", "a"), HostExtent(HostSpace.STAGING, 0, STAGING)])
 
     def run(self, drawn: list) -> None:
         for step in (one for several in drawn for one in expand(several)):
@@ -157,6 +163,8 @@ class Pair:
 def kind_of(step: object) -> str:
     if isinstance(step, Launch) and any(isinstance(read, TableRead) for read in step.reads):
         return "Launch through a table"
+    if isinstance(step, Transfer) and step.in_place:
+        return "Transfer in place"
     return "capture" if isinstance(step, tuple) else type(step).__name__
 
 
@@ -167,6 +175,7 @@ Launch accepted,OwnershipError,MappingError,OrderError,UndefinedRead,ContentMism
 Launch through a table accepted,OwnershipError,MappingError,OrderError,UndefinedRead,ContentMismatch,TableError
 GraphLaunch accepted,GraphError,OrderError,UndefinedRead,TableError
 Transfer accepted,OwnershipError,OrderError
+Transfer in place accepted,OwnershipError,OrderError
 Map accepted,MappingError,OutOfMemory
 Unmap accepted,MappingError,OrderError
 Wait accepted,EventError

@@ -327,6 +327,33 @@ def test_a_write_into_the_sealed_pack_never_gets_to_the_bytes() -> None:
     card.close()
 
 
+def test_bytes_passed_on_in_place_are_what_they_were() -> None:
+    card = make_card()
+    card.submit([Map(0, Extent(0, PAGE)), Transfer(Extent(0, PAGE), "", "kv")])
+    card.submit([Fill(Stream.PROMPT, Access(Extent(0, 9), "kv"), 5), Notify(Stream.PROMPT, "over")])
+    card.completions()
+    card.submit([Transfer(Extent(2, 3), "kv", "ring", in_place=True), Transfer(Extent(7, 2), "kv", "ring")])
+    assert look(card, Extent(0, 2), "kv") == b"\5" * 2
+    assert look(card, Extent(2, 3), "ring") == b"\5" * 3
+    assert content(card._payload, Extent(7, 2)) == NAN_BYTES * 2
+    card.close()
+
+
+def test_addresses_behind_the_arena_show_segments_and_cost_no_memory() -> None:
+    sizes = {"arena_bytes": 2 * PAGE, "segment_bytes": PAGE, "pack_bytes": 0, "staging_bytes": 0}
+    description = describe_twin(**sizes, behind_bytes=PAGE)
+    assert (description.range_bytes, description.arena_bytes) == (3 * PAGE, 2 * PAGE)
+    payload = BytesPayload(description)
+    assert os.fstat(payload._memory_file).st_size == 2 * PAGE
+    payload.map(1, Extent(2 * PAGE, PAGE))
+    payload.fill(Extent(2 * PAGE, 4), 3)
+    assert content(payload, Extent(2 * PAGE, 4)) == b"\3" * 4
+    payload.close()
+    for behind_bytes in (PAGE // 2, -PAGE):
+        with pytest.raises(ValueError, match=f"behind_bytes={behind_bytes} must be a multiple of segment_bytes"):
+            describe_twin(**sizes, behind_bytes=behind_bytes)
+
+
 def test_a_program_gets_no_view_that_leaves_its_extent() -> None:
     card = make_card()
     card.submit([Map(0, Extent(0, PAGE)), Transfer(Extent(0, PAGE), "", "kv")])

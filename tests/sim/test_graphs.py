@@ -58,6 +58,7 @@ def test_capture_over_bytes_of_others_is_refused() -> None:
 
 LOANS = {
     "one byte lent": [Transfer(Extent(12, 1), "kv", "ring")],
+    "one byte lent in place": [Transfer(Extent(12, 1), "kv", "ring", in_place=True)],
     "unmapped": [Unmap(Extent(8, 8))],
     "another segment": [Unmap(Extent(8, 8)), Map(6, Extent(8, 8))],
 }

@@ -46,6 +46,21 @@ def test_a_copy_into_a_slot_waits_for_its_last_reader() -> None:
     run_all(card, *edge("used", PROMPT, COPY), copy(BLOB, SLOT))
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_bytes_are_passed_on_only_when_their_writer_and_readers_are_known_to_be_over(in_place: bool) -> None:
+    card = make_owned_card()
+    passing = Transfer(SLOT.extent, "kv", "ring", in_place=in_place)
+    run_all(card, copy(BLOB, SLOT), *edge("copied", COPY, PROMPT))
+    with pytest.raises(OrderError):
+        run_all(card, passing)
+    run_all(card, work([SLOT]))
+    finish(card, COPY)
+    with pytest.raises(OrderError):
+        run_all(card, passing)
+    finish(card, PROMPT)
+    run_all(card, passing)
+
+
 def test_waiting_for_an_event_from_before_the_work_orders_nothing() -> None:
     card = make_owned_card()
     run_all(card, Record(COPY, "copied"), copy(BLOB, SLOT), Wait(PROMPT, "copied"))

@@ -34,6 +34,10 @@ RIGHT: list[tuple[str, list[Command]]] = [
         "transfer, write, read",
         [Transfer(Extent(5, 6), "kv", "ring"), fill(at(5, 11, "ring")), work([at(5, 11, "ring")])],
     ),
+    (
+        "passed on in place",
+        [fill(at(0, 8)), Transfer(Extent(3, 5), "kv", "ring", in_place=True), work([at(0, 3), at(3, 8, "ring")])],
+    ),
     ("remap", [Unmap(Extent(8, 8)), Map(1, Extent(32, 8)), Unmap(Extent(32, 8)), Map(6, Extent(8, 8))]),
     ("empty extents", [work([at(40, 40)], [at(0, 0)]), Transfer(Extent(0, 0), "", "nobody here")]),
     ("write declared, read in place", [work([], [at(0, 9)]), work([at(0, 9)], [at(0, 9)])]),
@@ -56,6 +60,14 @@ WRONG: list[tuple[str, type[errors.TwinError], list[Command]]] = [
     ("giver is taker", errors.OwnershipError, [Transfer(Extent(0, 8), "kv", "kv")]),
     ("read after transfer", errors.UndefinedRead, [fill(at(0, 8)), Transfer(Extent(7, 1), "kv", "a"),
                                                    Transfer(Extent(7, 1), "a", "kv"), work([at(0, 8)])]),
+    ("in place, what was undefined stays so", errors.UndefinedRead,
+     [fill(at(0, 7)), Transfer(Extent(0, 8), "kv", "a", in_place=True), work([at(0, 8, "a")])]),
+    ("in place, the giver has it no more", errors.OwnershipError,
+     [fill(at(0, 8)), Transfer(Extent(7, 1), "kv", "a", in_place=True), work([at(0, 8)])]),
+    ("in place, wrong giver", errors.OwnershipError, [Transfer(Extent(0, 8), "ring", "cache", in_place=True)]),
+    ("in place, content stays", errors.ContentMismatch,
+     [copy(pack(0, 5), at(0, 5, content="blob 0 1"), PROMPT), Transfer(Extent(0, 5), "kv", "a", in_place=True),
+      work([at(0, 5, "a", content="blob 0 2")])]),
     ("read after remap", errors.UndefinedRead, [fill(at(8, 16)), _u := Unmap(Extent(8, 8)), Map(1, Extent(8, 8)),
                                                 work([at(8, 16)])]),
     ("one byte never written", errors.UndefinedRead, [fill(at(0, 8)), work([at(0, 9)])]),
@@ -157,6 +169,27 @@ def test_a_copy_of_the_wrong_blob_is_caught_by_the_manifest() -> None:
     run_all(card, copy(pack(7, 14), at(0, 7, content="blob 0 1")), copy(pack(7, 14), at(0, 7)))
     with pytest.raises(errors.ContentMismatch):
         run_all(card, copy(pack(6, 13), at(0, 7, content="blob 0 1")))
+
+
+BLOBS = [(pack(0, 7), "blob 0 0"), (pack(7, 14), "blob 0 1")]
+
+
+def test_a_blob_copied_home_by_pieces_is_read_as_a_whole() -> None:
+    card = make_owned_card(manifest=BLOBS)
+    pieces = [copy(pack(7 + a, 7 + b), at(9 + a, 9 + b, content="blob 0 1")) for a, b in ((4, 7), (0, 3), (3, 4))]
+    run_ordered(card, *pieces, work([at(9, 16, content="blob 0 1")]))
+    with pytest.raises(errors.ContentMismatch, match="is 'blob 0 1'"):
+        run_all(card, copy(pack(6, 9), at(8, 11, content="blob 0 0")))
+
+
+@pytest.mark.parametrize("place", [(9, 12), (11, 14), (12, 15)])
+def test_a_piece_in_the_wrong_place_of_its_blob_is_no_blob(place: tuple[int, int]) -> None:
+    card = make_owned_card(manifest=BLOBS)
+    whole, piece = at(9, 16, content="blob 0 1"), at(*place, content="blob 0 1")
+    run_ordered(card, copy(pack(7, 14), whole), copy(pack(8, 11), piece))
+    with pytest.raises(errors.ContentMismatch, match="not where the rest of it would have it"):
+        run_all(card, work([whole], stream=COPY))
+    run_ordered(card, copy(pack(7, 14), whole), work([whole]))
 
 
 def test_staging_that_nobody_wrote_is_not_copied() -> None:
