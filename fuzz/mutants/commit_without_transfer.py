@@ -1,6 +1,6 @@
 """The prompt path writes bytes that nobody gave it."""
 
 MODULE = "strata.core.serving.machine"
-FRAGMENT = "return after, replace(orders, transfers=(loan.lend,))"
+FRAGMENT = "return after, replace(orders, acts=acts)"
 REPLACEMENT = "return after, orders"
 SOURCE = "lending.md 5, invariant 1"

@@ -1,6 +1,8 @@
 """Only the first copy group of a refill is issued."""
 
-MODULE = "strata.core.serving.borrowing"
-FRAGMENT = "    for first in range(0, len(pairs), MAX_COPY_GROUP):"
-REPLACEMENT = "    for first in range(0, 1, MAX_COPY_GROUP):"
+MODULE = "strata.core.serving.masters"
+FRAGMENT = (
+    "        if len(group) == MAX_COPY_GROUP:\n            yield Copy(stream, tuple(group))\n            group = []"
+)
+REPLACEMENT = "        if len(group) == MAX_COPY_GROUP:\n            break"
 SOURCE = "lending.md 5, invariant 3"

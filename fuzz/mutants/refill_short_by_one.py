@@ -1,10 +1,6 @@
 """The last lent slot is not refilled."""
 
 MODULE = "strata.core.serving.borrowing"
-FRAGMENT = """\
-for slot in loan.slots]
-    for first"""
-REPLACEMENT = """\
-for slot in loan.slots[:-1]]
-    for first"""
+FRAGMENT = "    for slot in loan.slots:\n        yield CopyPair"
+REPLACEMENT = "    for slot in loan.slots[:-1]:\n        yield CopyPair"
 SOURCE = "lending.md 5, invariant 3"

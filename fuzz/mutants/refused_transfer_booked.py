@@ -1,6 +1,6 @@
 """A transfer that was refused is in the books."""
 
 MODULE = "strata.core.serving.machine"
-FRAGMENT = "done = at.ordered[: event.num_transfers] if isinstance(event, Broke) else at.ordered"
-REPLACEMENT = "done = at.ordered"
+FRAGMENT = "state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.booked()"
+REPLACEMENT = "state.at.booked()"
 SOURCE = "cases A6"

@@ -1,10 +1,6 @@
 """The first window does not take the lent slots back."""
 
 MODULE = "strata.core.serving.machine"
-FRAGMENT = """\
-        at, orders = (at, Orders()) if at.loan is None else self._reclaim(at)
-        token ="""
-REPLACEMENT = """\
-        orders = Orders()
-        token ="""
+FRAGMENT = "        at, orders = bring_home(self.plan, self.places, at)\n        if has_room"
+REPLACEMENT = "        orders = Orders()\n        if has_room"
 SOURCE = "lending.md 5, invariant 7"

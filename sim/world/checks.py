@@ -59,7 +59,7 @@ def check_books(card: Card) -> None:
     """The engine's ledger, with what it ordered since, and the twin's map say the same of every byte."""
     runner = card.runner
     at = runner._state.at
-    ledger = at.ledger.after(at.ordered[: runner._num_transfers])
+    ledger = at.booked(runner._num_acts).ledger
     books: list[tuple[int, int, str]] = []
     for holding in ledger.holdings:
         start, end = holding.extent.offset_bytes, holding.extent.end_bytes

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from strata.core import programs
-from strata.core.commands import Access, Command, Copy, Launch, Stream, Transfer, size_of
+from strata.core.commands import Access, Command, Copy, Fill, Launch, Stream, Transfer, size_of
 from strata.core.errors import DeviceError, DeviceLost
 from strata.core.events import Failed, Reached
 from strata.core.lending.ledger import Ledger
@@ -26,10 +26,21 @@ from strata.core.serving.machine import (
     State,
     Windowing,
     first_state,
+    landed,
 )
 from strata.core.serving.request import NO_READ, GenerationRequest, ReadFacts
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
-from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed, ServingEvent
+from strata.core.serving.steps import (
+    Arrived,
+    Began,
+    Broke,
+    Continued,
+    Ended,
+    Orders,
+    Routed,
+    ServingEvent,
+    Started,
+)
 from strata.device import Device, DeviceStatistics
 
 MAX_RECOVERIES = 3
@@ -89,7 +100,7 @@ class Runner:
         self._machine = Machine(recipe, self._places)
         self._state: State = first_state(recipe.plan)
         self._awaits: tuple[str, ...] = ()
-        self._num_transfers = 0
+        self._num_acts = 0
         self._counts = self._began = RunnerCounts()
         self._read = NO_READ
         self._window_words = (0, 0)  # the card's own counters of expert reads, as seen last
@@ -103,7 +114,7 @@ class Runner:
         self._gather()
         launches = window_launches(self._recipe, rows=1, table_version=FIRST_TABLE_VERSION)
         self._device.capture(WINDOW_GRAPH, launches)
-        self._publish()
+        self._step(Started())
 
     def begin(self, request: GenerationRequest) -> int:
         """Submit the first part of a request, and say how many of its tokens the session has already. Only when
@@ -161,9 +172,8 @@ class Runner:
     def _recover_once(self) -> None:
         self._awaits = ()
         self._device.completions()
-        self._window_words = (0, 0)  # what broke is zeroed, the card's counters among it
-        if not self._is_idle():
-            self._step(Broke(self._num_transfers))
+        if not self._is_idle() or self._state.at.ordered:
+            self._step(Broke(self._num_acts))
         while not self._is_idle():
             self._gather()
             self._step(Ended())
@@ -178,22 +188,27 @@ class Runner:
     def _step(self, event: ServingEvent) -> None:
         self._state, orders = self._machine.step(self._state, event)
         self._order(orders)
+        self._state = landed(self._state)
         self._publish()
 
     def _publish(self) -> None:
         self._snapshot = RunnerSnapshot(self._counts, self._device.statistics(), self._state.at.ledger)
 
     def _order(self, orders: Orders) -> None:
-        self._num_transfers = 0
+        self._num_acts = 0
         for upload in orders.uploads:
             self._device.host(upload.target)[:] = upload.data
-        for transfer in orders.transfers:
-            self._device.submit((transfer,))
-            self._num_transfers += 1
-            self._counts = _with_transfer(self._counts, transfer)
+        for act in orders.acts:
+            self._device.submit((act,))
+            self._num_acts += 1
+            if isinstance(act, Transfer):
+                self._counts = _with_transfer(self._counts, act)
         self._device.submit(orders.commands)
+        result = self._recipe.plan.verifier.window.result
         for command in orders.commands:
             self._counts = _with_command(self._counts, command)
+            if isinstance(command, Fill) and command.target.extent == result:
+                self._window_words = (0, 0)  # the card counts its expert reads from 0 again
         self._awaits = orders.awaits
 
     def _gather(self) -> None:

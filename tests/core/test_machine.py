@@ -21,7 +21,7 @@ from strata.core.serving.machine import (
     Windowing,
     first_state,
 )
-from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Routed
+from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Routed, Started
 from tests.engine.symbolic_card import dense_reads, lending_inventory, prompt
 
 
@@ -32,7 +32,7 @@ def machine() -> Machine:
     return Machine(Recipe(plan, dense_reads(plan.inventory)), Addresses(1 << 40, 1 << 41))
 
 
-EVENTS = (Began(prompt(10)), Routed((0, 3)), Arrived(), Continued(7), Ended(), Broke())
+EVENTS = (Began(prompt(10)), Started(), Routed((0, 3)), Arrived(), Continued(7), Ended(), Broke())
 
 
 def states(served: Machine) -> dict[str, State]:
@@ -60,6 +60,8 @@ def states(served: Machine) -> dict[str, State]:
 
 LEGAL = {
     ("idle", Began),
+    ("idle", Started),
+    ("idle", Broke),
     ("lending", Arrived),
     ("routing", Routed),
     ("reading", Arrived),

@@ -1,8 +1,36 @@
-"""How much of the expert cache a read may borrow (`lending.md` 3.4). Numbers only."""
+"""Which memory may be lent, from how many tokens on, and how much of it (`lending.md` 3). Numbers only."""
+
+from dataclasses import dataclass
 
 DEFAULT_MIN_CACHE_SLOTS = 128
 LENDABLE_PERCENT = 85
 """At most this share of the slots; 90 where at least 90% of the expert bytes are pinned, which no body does yet."""
+NEVER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LendingPolicy:
+    """What the switches of `lending.md` 3 ask for. `room_min_tokens`: a request that reads at least so many fresh
+    tokens takes the room. The elastic loan lends the verifier's buffers, and block and head where it says so; it is out
+    at start, and taken again for reads of `repeat_min_tokens` and more. `retains_startup`: the first read keeps the
+    geometry planned at start."""
+
+    room_min_tokens: int = NEVER
+    is_elastic: bool = False
+    lends_block: bool = False
+    lends_head: bool = False
+    retains_startup: bool = False
+    repeat_min_tokens: int = NEVER
+
+    def takes_room(self, fresh_tokens: int) -> bool:
+        return self.room_min_tokens != NEVER and fresh_tokens >= self.room_min_tokens
+
+    def takes_segments_again(self, fresh_tokens: int) -> bool:
+        return self.is_elastic and self.repeat_min_tokens != NEVER and fresh_tokens >= self.repeat_min_tokens
+
+
+NO_LENDING = LendingPolicy()
+"""Only cache slots are lent, which needs no switch."""
 
 
 def max_lent_slots(num_slots: int, *, min_cache_slots: int) -> int:

@@ -1,12 +1,13 @@
 """Who gets which bytes of the card, decided once before anything is loaded.
 
-    | weights | table | kv | verifier | expert cache: one sized slot a resident blob ... |    reads borrow its tail
-    | weights | table | kv | verifier | prompt: buffers, ring | expert cache ... |            reads have their own arena
+    | weights | table | kv | verifier | drafter | expert cache: one slot a blob ... |       reads borrow its tail
+    | weights | table | kv | verifier | drafter | prompt: buffers, ring | cache ... |       reads have their own arena
 
 Every phase's peak is in the plan, so nothing is allocated after start. What is left when everything else has its bytes
 becomes expert-cache slots. Reads borrow the tail of the cache where that gives as large a chunk as an arena of their
 own would, which may take a quarter of the bytes that the fixed regions leave. A model that fits whole keeps that arena:
-there is nothing to gain by lending.
+there is nothing to gain by lending. Where segments move for a read, the cache must end where the arena ends, since they
+go behind it: then reads borrow, or the start is refused.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,21 +16,15 @@ from dataclasses import dataclass, replace
 from strata.core.errors import Refusal
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
-from strata.core.kv import kv_layer_bytes
 from strata.core.lending.policy import DEFAULT_MIN_CACHE_SLOTS, max_lent_slots
-from strata.core.memory.layout import (
-    Bump,
-    PromptLayout,
-    VerifierLayout,
-    carve_prompt,
-    carve_verifier,
-    price_prompt,
-    table_bytes,
-)
+from strata.core.lending.room import BLOCK, room_slots
+from strata.core.memory.fixed import FixedRegions, carve_fixed
+from strata.core.memory.layout import Bump, PromptLayout, VerifierLayout, carve_prompt, price_prompt
 from strata.core.memory.pack import PackLayout, plan_pack
 from strata.core.memory.read_plan import Lendable, ReadPlan, chunks_to_try, plan_read
 from strata.core.memory.shapes import PlanOptions, Region, Slot, ring_rule
 from strata.core.memory.staging import StagingLayout, plan_staging
+from strata.core.memory.zone import Zone, plan_zone
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
 PROMPT_SHARE = 4
@@ -40,16 +35,22 @@ PROMPT_SHARE = 4
 class Plan:
     """The whole card and the host memory beside it. Regions are disjoint, in address order, and end within
     `arena_bytes`. `lendable` is None where the prompt arena is a region of its own, and `no_loan` says why; `prompt` is
-    then that arena, else the layout of the longest read."""
+    then that arena, else the layout of the longest read with all that it may borrow. `owners[name]`: the region that a
+    dense tensor lies in. `block`: the drafter's experts, 0 bytes without one; `room`: the ring slots in it. `zone` is
+    None unless segments may move."""
 
     inventory: ModelInventory
     options: PlanOptions
     arena_bytes: int
     regions: tuple[Region, ...]
     weights: Mapping[str, Extent]
+    owners: Mapping[str, str]
     table: Extent
     kv: tuple[Extent, ...]
     verifier: VerifierLayout
+    block: Extent
+    room: tuple[Extent, ...]
+    zone: Zone | None
     prompt: PromptLayout
     slots: tuple[Slot, ...]
     lendable: Lendable | None
@@ -66,20 +67,34 @@ class Plan:
         """Blobs that have no slot and are read over the link."""
         return self.inventory.num_pairs - len(self.slots)
 
-    def read(self, path_tokens: int) -> ReadPlan:
-        """The geometry for a read whose prompt path takes `path_tokens`: all fresh tokens but the last."""
+    def read(self, path_tokens: int, *, has_segments: bool = False) -> ReadPlan:
+        """The geometry for a read whose prompt path takes `path_tokens`: all fresh tokens but the last.
+        `has_segments`: the zone's segments are behind the arena while it runs."""
         if self.lendable is None:
-            arena = next(region.extent for region in self.regions if region.name == "prompt")
-            return ReadPlan(self.prompt, arena, ())
-        read = plan_read(self.inventory, self.lendable, self.options, path_tokens=path_tokens)
+            arena = self.region("prompt")
+            return ReadPlan(self.prompt, arena, (), Extent(arena.end_bytes, 0), len(self.prompt.ring))
+        behind_bytes = self.zone.size_bytes if self.zone and has_segments else 0
+        read = plan_read(
+            self.inventory, self.lendable, self.options, path_tokens=path_tokens, behind_bytes=behind_bytes
+        )
         assert not isinstance(read, Refusal), "the longest read had a plan, so a shorter one has"
         return read
+
+    def region(self, name: str) -> Extent:
+        return next(region.extent for region in self.regions if region.name == name)
+
+    @property
+    def behind_bytes(self) -> int:
+        """Addresses that the device must reserve behind the arena."""
+        return self.zone.size_bytes if self.zone else 0
 
 
 def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions) -> Plan | Refusal:
     """The map of an arena of `arena_bytes`, or the bytes that are missing."""
     assert 1 <= options.context_tokens <= inventory.context_tokens, options
-    fixed = _carve_fixed(inventory, options)
+    fixed = carve_fixed(inventory, options)
+    if options.policy.is_elastic:
+        return _plan_elastic(inventory, arena_bytes, options, fixed)
     own = _plan_own_arena(inventory, arena_bytes, options, fixed)
     if isinstance(own, Refusal) or not own.num_missing_pairs:
         return own
@@ -91,8 +106,20 @@ def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions)
     return lent
 
 
+def _plan_elastic(
+    inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: FixedRegions
+) -> Plan | Refusal:
+    zone = plan_zone(fixed.regions, fixed.lent, segment_bytes=options.segment_bytes, arena_bytes=arena_bytes)
+    if isinstance(zone, Refusal):
+        return zone
+    plan = _plan_lent_arena(inventory, arena_bytes, options, fixed, zone)
+    if isinstance(plan, Refusal):
+        return Refusal(f"elastic loan refused: reads must borrow cache slots; {plan.reason}", plan.shortfall_bytes)
+    return plan
+
+
 def _plan_own_arena(
-    inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: "_Fixed"
+    inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: FixedRegions
 ) -> Plan | Refusal:
     bump = Bump(fixed.end_bytes)
     left_bytes = arena_bytes - bump.offset_bytes
@@ -114,7 +141,7 @@ def _plan_own_arena(
 
 
 def _plan_lent_arena(
-    inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: "_Fixed"
+    inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: FixedRegions, zone: Zone | None = None
 ) -> Plan | Refusal:
     """The cache takes all that is left, and reads borrow from it, unless it may not lend enough for a chunk."""
     bump = Bump(fixed.end_bytes)
@@ -130,47 +157,12 @@ def _plan_lent_arena(
     longest = plan_read(inventory, lendable, options, path_tokens=options.context_tokens)
     if isinstance(longest, Refusal):
         return longest
+    if zone is not None:
+        behind_bytes = zone.size_bytes
+        longest = plan_read(inventory, lendable, options, path_tokens=options.context_tokens, behind_bytes=behind_bytes)
+        assert not isinstance(longest, Refusal), "more bytes were offered than were enough before"
     cache = Region("cache", Extent(fixed.end_bytes, end_bytes - fixed.end_bytes))
-    return _assemble(inventory, arena_bytes, options, fixed, (cache,), longest.layout, slots, lendable)
-
-
-@dataclass(frozen=True, slots=True)
-class _Fixed:
-    """Regions whose size does not depend on the chunk."""
-
-    weights: Mapping[str, Extent]
-    table: Extent
-    kv: tuple[Extent, ...]
-    verifier: VerifierLayout
-    regions: tuple[Region, ...]
-
-    @property
-    def end_bytes(self) -> int:
-        return self.regions[-1].extent.end_bytes
-
-
-def _carve_fixed(inventory: ModelInventory, options: PlanOptions) -> _Fixed:
-    bump = Bump()
-    starts = [bump.offset_bytes]
-    weights = {item.name: bump.take(item.size_bytes) for item in inventory.weights}
-    starts.append(bump.offset_bytes)
-    table = bump.take(table_bytes(inventory))
-    starts.append(bump.offset_bytes)
-    layer_bytes = kv_layer_bytes(
-        kv_format=options.kv_format,
-        context_tokens=options.context_tokens,
-        num_kv_heads=inventory.num_kv_heads,
-        head_dim=inventory.head_dim,
-    )
-    kv = tuple(bump.take(layer_bytes) for _ in range(inventory.num_layers))
-    starts.append(bump.offset_bytes)
-    verifier = carve_verifier(bump, inventory, max_rows=options.window_rows)
-    starts.append(bump.offset_bytes)
-    names = ("weights", "table", "kv", "verifier")
-    regions = tuple(
-        Region(name, Extent(start, end - start)) for name, start, end in zip(names, starts, starts[1:], strict=False)
-    )
-    return _Fixed(weights, table, kv, verifier, regions)
+    return _assemble(inventory, arena_bytes, options, fixed, (cache,), longest.layout, slots, lendable, zone)
 
 
 def _prompt_shapes(inventory: ModelInventory, left_bytes: int, options: PlanOptions) -> Iterator[tuple[int, int]]:
@@ -242,21 +234,29 @@ def _assemble(
     inventory: ModelInventory,
     arena_bytes: int,
     options: PlanOptions,
-    fixed: _Fixed,
+    fixed: FixedRegions,
     rest: tuple[Region, ...],
     prompt: PromptLayout,
     slots: tuple[Slot, ...],
     lendable: Lendable | None,
+    zone: Zone | None = None,
 ) -> Plan:
+    stride_bytes = inventory.stride_bytes
+    num_room_slots = room_slots(fixed.block.size_bytes, stride_bytes)
+    room = [fixed.block.part(offset_bytes=i * stride_bytes, size_bytes=stride_bytes) for i in range(num_room_slots)]
     plan = Plan(
         inventory=inventory,
         options=options,
         arena_bytes=arena_bytes,
         regions=tuple(region for region in (*fixed.regions, *rest) if region.extent.size_bytes),
         weights=fixed.weights,
+        owners=fixed.owners,
         table=fixed.table,
         kv=fixed.kv,
         verifier=fixed.verifier,
+        block=fixed.block,
+        room=tuple(room),
+        zone=zone,
         prompt=prompt,
         slots=slots,
         lendable=lendable,
@@ -278,8 +278,11 @@ def check_plan(plan: Plan) -> None:
     extents = {region.name: region.extent for region in plan.regions}
     assert all(extents["cache"].contains(slot.extent) for slot in plan.slots)
     arena = extents["cache" if plan.lendable else "prompt"]
+    arena = Extent(arena.offset_bytes, arena.size_bytes + plan.behind_bytes)
     assert all(arena.contains(slot) for slot in (plan.prompt.buffers.header, *plan.prompt.ring))
     assert all(extents["kv"].contains(layer) for layer in plan.kv)
+    assert all(extents[BLOCK].contains(slot) for slot in plan.room)
+    assert plan.zone is None or extents["cache"].end_bytes == plan.arena_bytes, plan.zone
 
 
 def _refuse(inventory: ModelInventory, arena_bytes: int, needed_bytes: int, options: PlanOptions) -> Refusal:

@@ -1,14 +1,15 @@
-"""The geometry of one read: which chunk, which ring, and how many cache slots it borrows for them.
+"""The geometry of one read: which chunk, which ring, and what it borrows for them.
 
-    | ... | cache: resident slots            | lent slots and the bytes behind the last slot |
-                                             '- base: buffers, addresses, ring, tail --------'
+    | ... | cache: resident slots            | lent slots and the bytes behind the last slot | moved segments |
+                                             '- base: buffers, addresses, ring, tail -------------------------'
 
-The largest chunk on the grid whose full ring still fits, and no larger than the fresh tokens need. Bytes that the
-chosen layout does not need are not lent.
+The largest chunk on the grid whose full ring still fits, and no larger than the fresh tokens need. Slots that the
+chosen layout does not need are not lent. The room is not in this sum: its slots come on top of the ring that was
+planned without it (`lending.md` 6).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strata.core.errors import Refusal
 from strata.core.extent import Extent
@@ -20,12 +21,19 @@ from strata.core.units import align_up
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """`extent`: the bytes that the read works in; `lent`: the cache slots among them, () where reads have an arena of
-    their own. A read that borrows lends one slot at least, since its bytes are the cache's."""
+    """`extent`: the bytes that the read works in; `lent`: the cache slots among them and `lent_extent` the bytes that
+    the cache gives for them, none where reads have an arena of their own or moved segments are enough. Ring slots from
+    `num_rule_slots` on are the room's."""
 
     layout: PromptLayout
     extent: Extent
     lent: tuple[Slot, ...]
+    lent_extent: Extent
+    num_rule_slots: int
+
+    def with_room(self, room: tuple[Extent, ...]) -> "ReadPlan":
+        """The same read, with the slots of the drafter's block behind those of the rule."""
+        return replace(self, layout=replace(self.layout, ring=(*self.layout.ring, *room)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +45,31 @@ class Lendable:
     max_lent: int
 
     def extent_of(self, num_lent: int) -> Extent:
-        """The last `num_lent` slots and everything behind them."""
-        kept = len(self.slots) - num_lent
-        start = self.slots[kept].extent.offset_bytes if num_lent else self.slots[-1].extent.end_bytes
+        """The last `num_lent` slots and everything behind them; without a slot no byte."""
+        start = self.slots[len(self.slots) - num_lent].extent.offset_bytes if num_lent else self.end_bytes
         return Extent(start, self.end_bytes - start)
 
 
 def plan_read(
-    inventory: ModelInventory, lendable: Lendable, options: PlanOptions, *, path_tokens: int
+    inventory: ModelInventory, lendable: Lendable, options: PlanOptions, *, path_tokens: int, behind_bytes: int = 0
 ) -> ReadPlan | Refusal:
-    """Refused when not even the smallest chunk fits; the planner of the card tries the longest read first."""
+    """Refused when not even the smallest chunk fits; the planner of the card tries the longest read first.
+    `behind_bytes` are mapped behind the cache for this read."""
     for chunk_tokens in chunks_to_try(options, path_tokens):
         rule = ring_rule(inventory, chunk_tokens=chunk_tokens) if options.ring_slots is None else options.ring_slots
         needed_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=rule)
-        if lendable.extent_of(lendable.max_lent).size_bytes < needed_bytes:
+        if lendable.extent_of(lendable.max_lent).size_bytes + behind_bytes < needed_bytes:
             continue
-        num_lent = _fewest_lent(lendable, needed_bytes)
+        num_lent = _fewest_lent(lendable, needed_bytes - behind_bytes)
         num_missing = inventory.num_pairs - len(lendable.slots) + num_lent
         ring_slots = min(rule, max(1, num_missing)) if options.ring_slots is None else rule
-        extent = lendable.extent_of(num_lent)
+        lent_extent = lendable.extent_of(num_lent)
+        extent = Extent(lent_extent.offset_bytes, lent_extent.size_bytes + behind_bytes)
         bump = Bump(extent.offset_bytes)
         layout = carve_prompt(bump, inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
         assert bump.offset_bytes <= extent.end_bytes, (bump.offset_bytes, extent)
-        return ReadPlan(layout, extent, lendable.slots[len(lendable.slots) - num_lent :])
+        lent = lendable.slots[len(lendable.slots) - num_lent :]
+        return ReadPlan(layout, extent, lent, lent_extent, ring_slots)
     lent_bytes = lendable.extent_of(lendable.max_lent).size_bytes
     return Refusal(
         f"no loan: a chunk needs {needed_bytes:,} B, the {lendable.max_lent:,} slots that may be lent have "
@@ -80,7 +90,7 @@ def chunks_to_try(options: PlanOptions, path_tokens: int) -> Iterator[int]:
 
 def _fewest_lent(lendable: Lendable, needed_bytes: int) -> int:
     """How many slots must be lent to have `needed_bytes`, which all that may be lent together have."""
-    low, high = 1, lendable.max_lent
+    low, high = 0, lendable.max_lent
     while low < high:
         middle = (low + high) // 2
         if lendable.extent_of(middle).size_bytes >= needed_bytes:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
 from strata.core.kv import KvFormat
+from strata.core.lending.policy import NO_LENDING, LendingPolicy
 
 CHUNK_GRID_TOKENS = 256
 MAX_CHUNK_TOKENS = 8192
@@ -19,7 +20,8 @@ STREAM_RING_BYTES = 384 * 1_382_400
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """None chooses. `num_cache_slots` caps the expert cache below what fits, `min_cache_slots` (by default the experts
-    of one token) must fit; `max_chunk_tokens` bounds a chosen chunk and replaces MAX_CHUNK_TOKENS."""
+    of one token) must fit; `max_chunk_tokens` bounds a chosen chunk and replaces MAX_CHUNK_TOKENS. `segment_bytes` is
+    needed where the policy is elastic."""
 
     context_tokens: int
     kv_format: KvFormat = KvFormat.F16
@@ -29,6 +31,8 @@ class PlanOptions:
     num_cache_slots: int | None = None
     max_chunk_tokens: int | None = None
     min_cache_slots: int | None = None
+    policy: LendingPolicy = NO_LENDING
+    segment_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,8 @@ def weight_content(name: str) -> str:
 
 def _weights(recipe: Recipe, program: str, layer: int | None) -> tuple[Access, ...]:
     names = recipe.dense_reads[program, layer]
-    return tuple(Access(recipe.plan.weights[name], "weights", weight_content(name)) for name in names)
+    plan = recipe.plan
+    return tuple(Access(plan.weights[name], plan.owners[name], weight_content(name)) for name in names)
 
 
 def launch_embed(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:

@@ -8,21 +8,23 @@
 The prompt path reads tokens up to n - 2; the first window, of one row, takes token n - 1 and gives the first sampled
 one. So the output head and the verifier are never needed while a prompt is read, which is what makes them lendable.
 
-`Ended` and `Broke` are legal in every state but Idle. What may still run is drained, then what was lent is taken back
-and refilled (`lending.md` 4, 6-8); a window that was awaited leaves nothing of either kind. A refill that fails is
-broken and closed again. An event that a state does not know is our mistake and raises; nothing has changed then.
+`Ended` is legal in every state but Idle, `Broke` in every state. What may still run is drained, then what was lent is
+taken back and refilled (`lending.md` 4, 6-8); a window that was awaited leaves nothing of either kind, but for the act
+that closes the room. A refill that fails is broken and closed again. An event that a state does not know is our mistake
+and raises; nothing has changed then.
 """
 
 import struct
 from dataclasses import dataclass, replace
 
-from strata.core.commands import Access, Command, Copy, CopyPair, GraphLaunch, Notify, Record, Stream, Transfer, Wait
-from strata.core.lending.ledger import Holding, Ledger
-from strata.core.lending.loan import Loan, LoanPhase, reserve
+from strata.core.commands import Access, Command, Copy, CopyPair, GraphLaunch, Record, Stream, Wait
+from strata.core.lending.loan import PROMPT, reserve
+from strata.core.lending.room import Room
+from strata.core.lending.segments import Act
 from strata.core.memory.layout import INT32_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
-from strata.core.serving.borrowing import clear_lent, kept_blobs, refill
+from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, return_read_slots
 from strata.core.serving.chunk import Addresses, ChunkState, open_chunk, read_experts, run_ahead
 from strata.core.serving.inputs import copy_to_verifier, pack_header, sampler_inputs
 from strata.core.serving.launches import (
@@ -33,30 +35,27 @@ from strata.core.serving.launches import (
     launch_router,
     prompt_lane,
 )
-from strata.core.serving.prefix import NO_SESSION, Session
+from strata.core.serving.prefix import NO_SESSION
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.startup import FIRST_TABLE_VERSION, mend
-from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed, ServingEvent, Upload
+from strata.core.serving.standing import Standing, first_standing, notify
+from strata.core.serving.startup import mend
+from strata.core.serving.steps import (
+    Arrived,
+    Began,
+    Broke,
+    Continued,
+    Ended,
+    Orders,
+    Routed,
+    ServingEvent,
+    Started,
+    Upload,
+)
 
 WINDOW_GRAPH = "window 1"
 """Windows of one row; wider ones come with drafts."""
 
 PROMPT_STREAMS = (Stream.PROMPT, Stream.COPY)
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What every state carries. `serial` numbers the notices, so that no two tags are equal; `session` is what K/V
-    holds; `table_version` the table published last; `is_broken`: a command failed since all was at rest, so what it was
-    to write is anything; `ordered` the transfers that are in the books once the shell says that they took place."""
-
-    ledger: Ledger
-    serial: int = 0
-    session: Session = NO_SESSION
-    table_version: int = FIRST_TABLE_VERSION
-    loan: Loan | None = None
-    is_broken: bool = False
-    ordered: tuple[Transfer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +72,7 @@ class Lending:
     at: Standing
     request: GenerationRequest
     layout: PromptLayout
+    takes_segments: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,12 @@ State = Idle | Lending | Reading | Closing | Settling | Windowing
 
 
 def first_state(plan: Plan) -> Idle:
-    """After start: every region belongs to the owner of its name."""
-    return Idle(Standing(Ledger(tuple(Holding(region.extent, region.name) for region in plan.regions))))
+    return Idle(first_standing(plan))
+
+
+def landed(state: State) -> State:
+    """All that was ordered last took place."""
+    return replace(state, at=state.at.booked())
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,19 +134,19 @@ class Machine:
 
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
-        at = state.at
-        done = at.ordered[: event.num_transfers] if isinstance(event, Broke) else at.ordered
-        booked = replace(state, at=replace(at, ledger=at.ledger.after(done), ordered=()))
-        after, orders = self._dispatch(booked, event)
-        after.at.ledger.check()
-        return replace(after, at=replace(after.at, ordered=orders.transfers)), orders
+        at = state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.booked()
+        after, orders = self._dispatch(replace(state, at=at), event)
+        after.at.check()
+        return replace(after, at=replace(after.at, ordered=orders.acts)), orders
 
     def _dispatch(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         match state, event:
+            case Idle(), Started():
+                return self._lend_from_start(state.at)
             case Idle(), Began(request):
                 return self._begin(state.at, request)
             case Lending(), Arrived():
-                return self._commit(state)
+                return self._commit(state.at, state.request, state.layout, takes_segments=state.takes_segments)
             case Reading(is_routing=True), Routed(experts):
                 return self._experts(state, experts)
             case Reading(is_routing=False), Arrived():
@@ -150,43 +154,63 @@ class Machine:
             case Closing(request=GenerationRequest() as request), Arrived():
                 return self._first_window(state.at, request)
             case Windowing(), Continued(token_id):
-                at = replace(_settled(state.at), session=state.at.session.grown(state.token_id))
-                return self._window(Windowing(at, state.request, token_id), Orders())
+                at, acts = _settled(state.at)
+                at = replace(at, session=at.session.grown(state.token_id))
+                return self._window(Windowing(at, state.request, token_id), Orders(acts=acts))
             case Windowing(), Ended():
-                return Idle(replace(_settled(state.at), session=state.at.session.grown(state.token_id))), Orders()
+                at, acts = _settled(state.at)
+                return Idle(replace(at, session=at.session.grown(state.token_id))), Orders(acts=acts)
             case Reading(), Ended():
-                return self._close(state.at, None)
+                return self._close(_read_until(state.at, state.chunk), None)
             case (Lending(), Ended()) | (Closing(request=None), Arrived()) | (Closing(), Ended()):
                 return self._settle(state.at)
             case Settling(), (Arrived() | Ended()):
-                return Idle(replace(_settled(state.at), is_broken=False)), Orders()
-            case ((Lending() | Reading() | Closing() | Settling() | Windowing()), Broke()):
-                at = replace(state.at, session=NO_SESSION, is_broken=True)
+                at, acts = _settled(state.at)
+                return Idle(replace(at, is_broken=False)), Orders(acts=acts)
+            case _, Broke():
+                at = replace(state.at, session=NO_SESSION, is_broken=True, room=self._lost_room(state.at))
                 return self._close(at, None, (*PROMPT_STREAMS, Stream.VERIFIER))
         raise AssertionError(f"{type(event).__name__} is illegal in {type(state).__name__}")
 
+    def _lend_from_start(self, at: Standing) -> tuple[State, Orders]:
+        """The elastic loan of the start: the first request takes it home before its first window."""
+        if self.plan.zone is None:
+            return Idle(at), Orders()
+        at, acts = lend(self.plan, at, takes_segments=True)
+        return Idle(at), Orders(acts=acts)
+
     def _begin(self, at: Standing, request: GenerationRequest) -> tuple[State, Orders]:
         """Decide once, when it is known what must be read: nothing, or how, and what is lent for it."""
-        assert len(request.prompt_ids) + request.max_tokens <= self.plan.options.context_tokens
+        plan, policy = self.plan, self.plan.options.policy
+        assert len(request.prompt_ids) + request.max_tokens <= plan.options.context_tokens
         at = replace(at, session=at.session.kept(at.session.read_from(request.prompt_ids)))
-        path_tokens = len(request.prompt_ids) - 1 - len(at.session.ids)  # the last fresh token is the window's
+        fresh_tokens = len(request.prompt_ids) - len(at.session.ids)
+        path_tokens = fresh_tokens - 1  # the last fresh token is the window's
+        takes_segments = at.segments is None and policy.takes_segments_again(fresh_tokens)
+        has_segments = takes_segments or at.segments is not None
+        has_room = policy.takes_room(fresh_tokens) and not (has_segments and policy.lends_block)
         if path_tokens == 0:
-            return self._first_window(at, request)
-        read = self.plan.read(path_tokens)
+            return self._first_window(at, request, has_room=has_room)
+        keeps_startup = at.segments is not None and policy.retains_startup
+        planned_tokens = plan.options.context_tokens if keeps_startup else path_tokens
+        read = plan.read(planned_tokens, has_segments=has_segments)
+        if has_room:
+            at = replace(at, room=Room(plan.block, plan.room, first_slot=read.num_rule_slots))
+            read = read.with_room(plan.room)
         if not read.lent:
-            return self._open_chunk(at, request, read.layout, Ring(len(read.layout.ring)))
-        loan = reserve(read.extent, read.lent, stamp=at.serial)
+            return self._commit(at, request, read.layout, takes_segments=takes_segments)
+        loan = reserve(read.lent_extent, read.lent, stamp=at.serial)
         at = replace(at, loan=loan, table_version=at.table_version + 1)
-        cleared = clear_lent(self.plan, self.places, loan, version=at.table_version)
-        at, notice = _notify(at, (Stream.VERIFIER,))
-        return Lending(at, request, read.layout), cleared.then(notice)
+        cleared = clear_lent(plan, self.places, loan, version=at.table_version)
+        at, notice = notify(at, (Stream.VERIFIER,))
+        return Lending(at, request, read.layout, takes_segments), cleared.then(notice)
 
-    def _commit(self, state: Lending) -> tuple[State, Orders]:
-        assert state.at.loan is not None
-        loan = state.at.loan.moved(LoanPhase.LENT)
-        ring = Ring(len(state.layout.ring))
-        after, orders = self._open_chunk(replace(state.at, loan=loan), state.request, state.layout, ring)
-        return after, replace(orders, transfers=(loan.lend,))
+    def _commit(
+        self, at: Standing, request: GenerationRequest, layout: PromptLayout, *, takes_segments: bool
+    ) -> tuple[State, Orders]:
+        at, acts = lend(self.plan, at, takes_segments=takes_segments)
+        after, orders = self._open_chunk(at, request, layout, Ring(len(layout.ring)))
+        return after, replace(orders, acts=acts)
 
     def _open_chunk(
         self, at: Standing, request: GenerationRequest, layout: PromptLayout, ring: Ring
@@ -226,15 +250,19 @@ class Machine:
             else:
                 commands += (launch_ffn(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
                 chunk = replace(chunk, layer=chunk.layer + 1)
-        at, notice = _notify(state.at, (Stream.PROMPT,))
+        at, notice = notify(state.at, (Stream.PROMPT,))
         return Reading(at, state.request, chunk, is_routing), orders.then(Orders((), commands)).then(notice)
 
     def _experts(self, state: Reading, experts: tuple[int, ...]) -> tuple[State, Orders]:
+        at, num_read = state.at, state.chunk.start + state.chunk.rows
         if state.chunk.is_streaming:
             experts = tuple(range(self.plan.inventory.num_experts))
         chunk, uploads, commands = read_experts(self.recipe, state.chunk, self.places, experts)
+        if at.room is not None and num_read == len(state.request.prompt_ids) - 1:
+            room, home = return_read_slots(self.plan, at.room, chunk)
+            at, commands = replace(at, room=room), commands + home
         chunk = replace(chunk, layer=chunk.layer + 1)
-        return self._layers(replace(state, chunk=chunk), Orders(uploads, commands))
+        return self._layers(Reading(at, state.request, chunk), Orders(uploads, commands))
 
     def _next_chunk(self, state: Reading) -> tuple[State, Orders]:
         chunk, ids = state.chunk, state.request.prompt_ids
@@ -242,7 +270,7 @@ class Machine:
             return self._layers(state, Orders())
         at = replace(state.at, session=state.at.session.grown(*ids[chunk.start : chunk.start + chunk.rows]))
         if len(at.session.ids) == len(ids) - 1:
-            return self._close(at, state.request)
+            return self._close(_read_until(at, chunk), state.request, _closing_streams(at))
         return self._open_chunk(at, state.request, chunk.layout, chunk.ring)
 
     def _close(
@@ -250,33 +278,39 @@ class Machine:
     ) -> tuple[State, Orders]:
         """Drain `streams`. The verifier's stream waits for the prompt stream too: K/V is handed over."""
         handover = (Record(Stream.PROMPT, "chunk_done"), Wait(Stream.VERIFIER, "chunk_done"))
-        at, notice = _notify(at, streams)
+        at, notice = notify(at, streams)
         return Closing(at, request), Orders((), handover).then(notice)
 
     def _settle(self, at: Standing) -> tuple[State, Orders]:
         """Everything is at rest: take back what was lent, if anything was, and make whole what broke."""
-        if at.loan is None and not at.is_broken:
+        if not at.is_lending and not at.is_broken:
             return Idle(at), Orders()
-        at, orders = (at, Orders()) if at.loan is None else self._reclaim(at)
+        at, orders = bring_home(self.plan, self.places, at)
         if at.is_broken:
             at = replace(at, table_version=at.table_version + 1)
             orders = orders.then(mend(self.plan, self.places, version=at.table_version))
-        at, notice = _notify(at, (Stream.VERIFIER,))
+        at, notice = notify(at, _window_streams(at))
         return Settling(at), orders.then(notice)
 
-    def _reclaim(self, at: Standing) -> tuple[Standing, Orders]:
-        assert at.loan is not None
-        version = at.table_version + 1
-        orders = refill(self.plan, self.places, at.loan, at.ledger, version=version)
-        return replace(at, loan=at.loan.moved(LoanPhase.RESTORING), table_version=version), orders
+    def _lost_room(self, at: Standing) -> Room | None:
+        """The room that is out by the books, whatever was ordered: an act may have been refused."""
+        if not (self.plan.room and at.ledger.is_owner(PROMPT, self.plan.block)):
+            return None
+        return Room(self.plan.block, self.plan.room, first_slot=0)
 
-    def _first_window(self, at: Standing, request: GenerationRequest) -> tuple[State, Orders]:
+    def _first_window(
+        self, at: Standing, request: GenerationRequest, *, has_room: bool = False
+    ) -> tuple[State, Orders]:
         """Lent slots are refilled on the way. Sampler inputs go up here and not when the request begins: a read that is
-        given up then leaves no copy behind that nobody waited for, while the next request writes its staging."""
+        given up then leaves no copy behind that nobody waited for, while the next request writes its staging.
+        `has_room`: nothing is read, so the room opens and closes, and no byte of it is written."""
         staging, verifier = self.plan.staging, self.plan.verifier
         position = len(request.prompt_ids) - 1
         assert len(at.session.ids) == position, (len(at.session.ids), position)
-        at, orders = (at, Orders()) if at.loan is None else self._reclaim(at)
+        at, orders = bring_home(self.plan, self.places, at)
+        if has_room:
+            room = Room(self.plan.block, self.plan.room, first_slot=0)
+            orders = replace(orders, acts=(*orders.acts, room.open, room.close))
         token = staging.window_tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)
         uploads, commands = sampler_inputs(self.plan, request)
         uploads += (
@@ -294,18 +328,30 @@ class Machine:
             GraphLaunch(Stream.VERIFIER, WINDOW_GRAPH, state.at.table_version),
             Copy(Stream.VERIFIER, (CopyPair(result, self.plan.staging.result),)),
         )
-        at, notice = _notify(state.at, (Stream.VERIFIER,))
+        at, notice = notify(state.at, _window_streams(state.at))
         return replace(state, at=at), orders.then(Orders((), window)).then(notice)
 
 
-def _settled(at: Standing) -> Standing:
-    """What was awaited behind a refill has been reached: the loan, if there was one, is over."""
+def _settled(at: Standing) -> tuple[Standing, tuple[Act, ...]]:
+    """What was awaited behind a way home has been reached: whatever loan there was is over, and the room closes."""
     if at.loan is not None:
         at.loan.check_settled(at.ledger)
-    return replace(at, loan=None)
+    acts = (at.room.close,) if at.room is not None and at.ledger.is_owner(PROMPT, at.room.extent) else ()
+    return replace(at, loan=None, room=None, segments=None), acts
 
 
-def _notify(at: Standing, streams: tuple[Stream, ...]) -> tuple[Standing, Orders]:
-    """Await all that was issued on `streams`."""
-    notices = tuple(Notify(stream, f"{stream} {at.serial}") for stream in streams)
-    return replace(at, serial=at.serial + 1), Orders((), notices, tuple(notice.tag for notice in notices))
+def _read_until(at: Standing, chunk: ChunkState) -> Standing:
+    """The read ends here, so it is known which slots of the room it wrote."""
+    return at if at.room is None else replace(at, room=replace(at.room, num_entries=chunk.ring.num_issued))
+
+
+def _closing_streams(at: Standing) -> tuple[Stream, ...]:
+    """A whole read has waited for each of its ring copies. With a room, what is still on the copy stream are copies
+    home, for which the first window need not wait."""
+    return PROMPT_STREAMS if at.room is None else (Stream.PROMPT,)
+
+
+def _window_streams(at: Standing) -> tuple[Stream, ...]:
+    """Behind a loan the first window ends only when everything is home, the drafter's block too: nothing that reads
+    the block is launched before (`lending.md` 5, 7)."""
+    return (Stream.VERIFIER, Stream.COPY) if at.is_lending else (Stream.VERIFIER,)

@@ -5,23 +5,12 @@ Nothing is mapped after this. K/V and the buffers that a captured window reads b
 
 from collections.abc import Iterator, Sequence
 
-from strata.core.commands import (
-    MAX_COPY_GROUP,
-    Access,
-    Command,
-    Copy,
-    CopyPair,
-    Fill,
-    Map,
-    Notify,
-    Stream,
-    Transfer,
-)
+from strata.core.commands import Access, Command, CopyPair, Fill, Map, Notify, Stream, Transfer
 from strata.core.extent import Extent
 from strata.core.memory.planner import Plan
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.inputs import copy_to_verifier
-from strata.core.serving.launches import weight_content
+from strata.core.serving.masters import copy_groups, masters_of, pairs_home
 from strata.core.serving.steps import Orders, Upload
 from strata.core.serving.table import publish_table, resident_blobs
 
@@ -39,7 +28,6 @@ def start_up(plan: Plan, places: Addresses, *, segment_bytes: int, terminators: 
         *_map_arena(plan, segment_bytes),
         *(Transfer(region.extent, "", region.name) for region in plan.regions),
         *_load(plan),
-        copy_to_verifier((plan.staging.terminators, plan.verifier.window.terminators)),
     )
     orders = Orders((Upload(plan.staging.terminators, bytes(flags)),), commands)
     whole = orders.then(mend(plan, places, version=FIRST_TABLE_VERSION))
@@ -49,11 +37,19 @@ def start_up(plan: Plan, places: Addresses, *, segment_bytes: int, terminators: 
 def mend(plan: Plan, places: Addresses, *, version: int) -> Orders:
     """Give everything that a window may read before it was written a first content, K/V included, and publish the table
     anew: at start, and after a command failed, when nobody knows what it wrote. Every blob is at home."""
-    orders = Orders((), tuple(_zero(plan)))
+    orders = Orders((), (*_zero(plan), *first_verifier(plan)))
     if not plan.table.size_bytes:
         return orders
     upload, copy = publish_table(plan, places, resident_blobs(plan), version=version)
     return orders.then(Orders((upload,), (copy,)))
+
+
+def first_verifier(plan: Plan) -> tuple[Command, ...]:
+    """What a captured window reads of the verifier's buffers before it, or a request, ever wrote it. Staging keeps the
+    terminators for good."""
+    window = plan.verifier.window
+    zeros = (Fill(Stream.VERIFIER, Access(extent, "verifier"), 0) for extent in (window.counts, window.result))
+    return (copy_to_verifier((plan.staging.terminators, window.terminators)), *zeros)
 
 
 def _map_arena(plan: Plan, segment_bytes: int) -> Iterator[Command]:
@@ -63,19 +59,20 @@ def _map_arena(plan: Plan, segment_bytes: int) -> Iterator[Command]:
 
 
 def _load(plan: Plan) -> Iterator[Command]:
-    """Dense weights and resident blobs, from the pack to their homes."""
+    """Dense weights, resident blobs and the drafter's block, from the pack to their homes. What is lent from the start
+    comes with its first restore."""
+    zone_bytes = plan.zone.size_bytes if plan.zone else 0
+    pairs: list[CopyPair] = []
+    for region in plan.regions:
+        start = max(region.extent.offset_bytes, zone_bytes)
+        if start < region.extent.end_bytes:
+            kept = Extent(start, region.extent.end_bytes - start)
+            pairs += pairs_home(masters_of(plan, region.name), kept, owner=region.name)
     blobs = resident_blobs(plan)
-    pairs = [
-        CopyPair(plan.pack.weights[name], Access(extent, "weights", weight_content(name)))
-        for name, extent in plan.weights.items()
-    ]
     pairs += [CopyPair(plan.pack.blobs[layer][expert], blob) for (layer, expert), blob in blobs.items()]
-    for first in range(0, len(pairs), MAX_COPY_GROUP):
-        yield Copy(Stream.VERIFIER, tuple(pairs[first : first + MAX_COPY_GROUP]))
+    return copy_groups(Stream.VERIFIER, pairs)
 
 
 def _zero(plan: Plan) -> Iterator[Command]:
     for layer in plan.kv:
         yield Fill(Stream.VERIFIER, Access(layer, "kv"), 0)
-    for extent in (plan.verifier.window.counts, plan.verifier.window.result):
-        yield Fill(Stream.VERIFIER, Access(extent, "verifier"), 0)

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from strata.core.commands import Command, Transfer
+from strata.core.commands import Command
 from strata.core.extent import HostExtent
+from strata.core.lending.segments import Act
 from strata.core.serving.request import GenerationRequest
 
 
@@ -12,6 +13,11 @@ class Began:
     """A request was taken from the queue."""
 
     request: GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The card has everything and the window is captured: what is lent from the start may go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +47,12 @@ class Ended:
 @dataclass(frozen=True, slots=True)
 class Broke:
     """A command failed, at any point: nothing is known but what was submitted, so every stream is drained.
-    `num_transfers` of the transfers ordered last took place."""
+    `num_acts` of the acts ordered last took place."""
 
-    num_transfers: int = 0
+    num_acts: int = 0
 
 
-ServingEvent = Began | Routed | Arrived | Continued | Ended | Broke
+ServingEvent = Began | Started | Routed | Arrived | Continued | Ended | Broke
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +68,20 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What the shell must do now: uploads, then transfers one by one, then commands, then wait for `awaits` (every tag
-    of it). Transfers stand apart so that a failure tells exactly which bytes changed hands."""
+    """What the shell must do now: uploads, then acts one by one, then commands, then wait for `awaits` (every tag of
+    it). Acts stand apart so that a failure tells exactly which bytes changed hands and which segments moved."""
 
     uploads: tuple[Upload, ...] = ()
     commands: tuple[Command, ...] = ()
     awaits: tuple[str, ...] = ()
-    transfers: tuple[Transfer, ...] = ()
+    acts: tuple[Act, ...] = ()
 
     def then(self, other: "Orders") -> "Orders":
-        """Both, this one first. Transfers of the second would come too early, so it has none."""
-        assert not other.transfers, other
+        """Both, this one first. Acts of the second would come too early, so it has none."""
+        assert not other.acts, other
         return Orders(
             self.uploads + other.uploads,
             self.commands + other.commands,
             self.awaits + other.awaits,
-            self.transfers,
+            self.acts,
         )

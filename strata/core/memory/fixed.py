@@ -1,0 +1,90 @@
+"""Regions whose size does not depend on a read: dense weights, address table, K/V, verifier, drafter, heads.
+
+Those that an elastic loan lends come first (`zone.py`); without one the order is that of `NAMES`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from strata.core.extent import Extent
+from strata.core.inventory import ModelInventory, WeightItem
+from strata.core.kv import kv_layer_bytes
+from strata.core.lending.policy import LendingPolicy
+from strata.core.lending.room import BLOCK
+from strata.core.memory.layout import Bump, VerifierLayout, carve_verifier, table_bytes
+from strata.core.memory.shapes import PlanOptions, Region
+
+WEIGHTS, DRAFTER, VERIFIER, DRAFT_HEAD, HEAD = "weights", "drafter", "verifier", "draft head", "head"
+NAMES = (WEIGHTS, "table", "kv", VERIFIER, DRAFTER, BLOCK, DRAFT_HEAD, HEAD)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedRegions:
+    """`owners[name]`: the region that a dense tensor lies in. `block` has 0 bytes without a drafter. `lent`: the names
+    of the regions in front, which an elastic loan lends."""
+
+    weights: Mapping[str, Extent]
+    owners: Mapping[str, str]
+    table: Extent
+    kv: tuple[Extent, ...]
+    verifier: VerifierLayout
+    block: Extent
+    regions: tuple[Region, ...]
+    lent: tuple[str, ...]
+
+    @property
+    def end_bytes(self) -> int:
+        return self.regions[-1].extent.end_bytes
+
+
+def carve_fixed(inventory: ModelInventory, options: PlanOptions) -> FixedRegions:
+    bump, regions = Bump(), list[Region]()
+    lent = lent_regions(options.policy)
+    dense = _dense_items(inventory, options.policy)
+    weights: dict[str, Extent] = {}
+    for name in (*lent, *(name for name in NAMES if name not in lent)):
+        start = bump.offset_bytes
+        match name:
+            case "table":
+                table = bump.take(table_bytes(inventory))
+            case "kv":
+                kv = _carve_kv(bump, inventory, options)
+            case "verifier":
+                verifier = carve_verifier(bump, inventory, max_rows=options.window_rows)
+            case "block":
+                block = bump.take(inventory.drafter.block_bytes if inventory.drafter else 0)
+            case _:
+                weights |= {item.name: bump.take(item.size_bytes) for item in dense[name]}
+        regions.append(Region(name, Extent(start, bump.offset_bytes - start)))
+    owners = {item.name: name for name, items in dense.items() for item in items}
+    return FixedRegions(weights, owners, table, kv, verifier, block, tuple(regions), lent)
+
+
+def lent_regions(policy: LendingPolicy) -> tuple[str, ...]:
+    """The regions that the elastic loan takes, in the order of release (`lending.md` 3.2)."""
+    if not policy.is_elastic:
+        return ()
+    drafting = (BLOCK, DRAFT_HEAD) if policy.lends_block else ()
+    return (VERIFIER, *drafting, *((HEAD,) if policy.lends_head else ()))
+
+
+def _dense_items(inventory: ModelInventory, policy: LendingPolicy) -> dict[str, tuple[WeightItem, ...]]:
+    """Dense tensors by the region they lie in; the output head has one of its own only where it is lent."""
+    heads = inventory.heads if policy.lends_head else ()
+    drafter = inventory.drafter
+    return {
+        WEIGHTS: tuple(item for item in inventory.weights if item.name not in heads),
+        DRAFTER: drafter.weights if drafter else (),
+        DRAFT_HEAD: drafter.heads if drafter else (),
+        HEAD: tuple(item for item in inventory.weights if item.name in heads),
+    }
+
+
+def _carve_kv(bump: Bump, inventory: ModelInventory, options: PlanOptions) -> tuple[Extent, ...]:
+    layer_bytes = kv_layer_bytes(
+        kv_format=options.kv_format,
+        context_tokens=options.context_tokens,
+        num_kv_heads=inventory.num_kv_heads,
+        head_dim=inventory.head_dim,
+    )
+    return tuple(bump.take(layer_bytes) for _ in range(inventory.num_layers))

@@ -1,0 +1,59 @@
+"""What every state of the serving machine carries, and how the books follow what the shell did."""
+
+from dataclasses import dataclass, replace
+
+from strata.core.commands import Notify, Stream, Transfer
+from strata.core.lending.ledger import Holding, Ledger
+from strata.core.lending.loan import Loan
+from strata.core.lending.room import Room
+from strata.core.lending.segments import Act, Backing, SegmentLoan, at_home
+from strata.core.memory.planner import Plan
+from strata.core.serving.prefix import NO_SESSION, Session
+from strata.core.serving.startup import FIRST_TABLE_VERSION
+from strata.core.serving.steps import Orders
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`serial` numbers the notices, so that no two tags are equal; `session` is what K/V holds; `table_version` the
+    table published last. Three kinds of loan may be out: `loan` of cache slots, `room` and `segments`. `is_broken`: a
+    command failed since all was at rest, so what it was to write is anything; `ordered`: the acts that are in the books
+    once the shell says that they took place."""
+
+    ledger: Ledger
+    backing: Backing
+    serial: int = 0
+    session: Session = NO_SESSION
+    table_version: int = FIRST_TABLE_VERSION
+    loan: Loan | None = None
+    room: Room | None = None
+    segments: SegmentLoan | None = None
+    is_broken: bool = False
+    ordered: tuple[Act, ...] = ()
+
+    @property
+    def is_lending(self) -> bool:
+        return not (self.loan is None and self.room is None and self.segments is None)
+
+    def booked(self, num_acts: int | None = None) -> "Standing":
+        """The first `num_acts` of what was ordered took place, or all of it."""
+        done = self.ordered[:num_acts]
+        ledger = self.ledger.after(act for act in done if isinstance(act, Transfer))
+        return replace(self, ledger=ledger, backing=self.backing.after(done), ordered=())
+
+    def check(self) -> None:
+        self.ledger.check()
+
+
+def first_standing(plan: Plan) -> Standing:
+    """After start: every region belongs to the owner of its name, and every segment is at home."""
+    holdings = [Holding(region.extent, region.name) for region in plan.regions]
+    if plan.zone is not None:
+        holdings.append(Holding(plan.zone.all_behind, ""))
+    return Standing(Ledger(tuple(holdings)), at_home(plan.zone))
+
+
+def notify(at: Standing, streams: tuple[Stream, ...]) -> tuple[Standing, Orders]:
+    """Await all that was issued on `streams`."""
+    notices = tuple(Notify(stream, f"{stream} {at.serial}") for stream in streams)
+    return replace(at, serial=at.serial + 1), Orders((), notices, tuple(notice.tag for notice in notices))
