@@ -2,14 +2,15 @@
 
 import random
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sim.device import Faults, SimDevice, describe_twin
 from sim.symbolic import SymbolicPayload
 from strata.core import programs
 from strata.core.commands import Command
 from strata.core.errors import Refusal
-from strata.core.inventory import ModelInventory, WeightItem
+from strata.core.extent import HostExtent
+from strata.core.inventory import DrafterInventory, ModelInventory, WeightItem
 from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.launches import Recipe
@@ -44,13 +45,23 @@ def lending_inventory() -> ModelInventory:
     return small_inventory(blob_bytes=(8192, 0, 7000, 8100), num_experts=40)
 
 
+def drafting_inventory() -> ModelInventory:
+    """The same with a head of its own and a drafter: its experts are wider than the trunk's, so that the block has room
+    for 46 ring slots in 40 of its own."""
+    drafter = DrafterInventory(40, 9300, (WeightItem("blk.4.attn", 300),), (WeightItem("blk.4.nextn.head", 9000),))
+    plain = lending_inventory()
+    weights = (*plain.weights, WeightItem("output.weight", 70_000))
+    return replace(plain, weights=weights, heads=("output.weight",), drafter=drafter)
+
+
 def dense_reads(inventory: ModelInventory) -> dict[tuple[str, int | None], tuple[str, ...]]:
     reads: dict[tuple[str, int | None], tuple[str, ...]] = {
         (program, layer): (f"blk.{layer}",)
         for layer in range(inventory.num_layers)
         for program in (programs.ATTENTION, programs.ROUTER, programs.FFN)
     }
-    return reads | {(programs.EMBED, None): ("token_embd.weight",), (programs.HEAD, None): ("token_embd.weight",)}
+    head = inventory.heads or ("token_embd.weight",)
+    return reads | {(programs.EMBED, None): ("token_embd.weight",), (programs.HEAD, None): head}
 
 
 @dataclass
@@ -91,6 +102,14 @@ class Card:
                 self.runner.resume(outcome.token_id)
 
 
+def pack_manifest(plan: Plan) -> list[tuple[HostExtent, str]]:
+    """What lies where in the pack, by the names of `docs/lending.md`'s words, not by the core's."""
+    rows = [(home, f"weight {name}") for name, home in plan.pack.weights.items()]
+    for layer, row in enumerate((*plan.pack.blobs, plan.pack.block)):
+        rows += [(home, f"blob {layer} {expert}") for expert, home in enumerate(row)]
+    return rows
+
+
 def symbolic_card(
     inventory: ModelInventory, options: PlanOptions, *, arena_bytes: int, seed: int = 0, faults: Faults | None = None
 ) -> Card:
@@ -99,9 +118,10 @@ def symbolic_card(
     assert not isinstance(plan, Refusal), plan
     description = describe_twin(
         arena_bytes=arena_bytes,
-        segment_bytes=SEGMENT_BYTES,
+        segment_bytes=options.segment_bytes or SEGMENT_BYTES,
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
+        behind_bytes=plan.behind_bytes,
     )
     payload = SymbolicPayload(description)
     commands: list[Command] = []
@@ -110,7 +130,8 @@ def symbolic_card(
         commands.append(command)
         return faults(index, command) if faults else None
 
-    device = SimDevice(description, {name: lambda memory, args: None for name in PROGRAMS}, payload, faults=watch)
+    programs = {name: lambda memory, args: None for name in PROGRAMS}
+    device = SimDevice(description, programs, payload, faults=watch, manifest=pack_manifest(plan))
     device.seal()
     recipe = Recipe(plan, dense_reads(inventory))
     runner = Runner(device, recipe, terminators=(1, 2), pause=lambda: None)

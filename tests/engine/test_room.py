@@ -1,0 +1,240 @@
+"""The room, judged by the twin: the drafter's block is ring while a prompt is read, and what it was before the next."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.core.commands import Copy, Map, Stream, Transfer, Unmap, size_of
+from strata.core.errors import DeviceError
+from strata.core.events import Failed
+from strata.core.lending.policy import LendingPolicy
+from strata.core.lending.room import room_slots
+from strata.core.memory.shapes import PlanOptions
+from strata.core.serving.machine import Reading, Windowing
+from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
+
+ARENA_BYTES = 5 << 18
+NUM_ROOM_SLOTS = 46
+
+
+def card(room_min: int = 0, *, ring_slots: int | None = 4, **rest: object) -> Card:
+    options = PlanOptions(
+        4096, min_cache_slots=4, ring_slots=ring_slots, policy=LendingPolicy(room_min_tokens=room_min)
+    )
+    return symbolic_card(drafting_inventory(), options, arena_bytes=ARENA_BYTES, **rest)  # type: ignore[arg-type]
+
+
+def block_contents(served: Card) -> list[tuple[int, int, str | None]]:
+    """What the twin says lies in the block, by name."""
+    rows, block = served.device._shadow.vram._contents, served.plan.block
+    drafter = served.plan.inventory.drafter
+    assert drafter is not None
+    experts = [
+        (block.offset_bytes + i * drafter.slot_bytes, block.offset_bytes + i * drafter.slot_bytes + drafter.blob_bytes)
+        for i in range(drafter.num_experts)
+    ]
+    return [
+        (start, end, content and content.name)
+        for first, last in experts
+        for start, end, content in rows.runs(first, last)
+    ]
+
+
+def openings(served: Card) -> list[Transfer]:
+    return [
+        command
+        for command in served.commands
+        if isinstance(command, Transfer) and command.extent == served.plan.block and command.taker == "prompt"
+    ]
+
+
+def home_bytes(served: Card) -> int:
+    """Copied into the block since the last look at the commands."""
+    return sum(
+        size_of(pair.target)
+        for command in served.commands
+        if isinstance(command, Copy)
+        for pair in command.pairs
+        if not hasattr(pair.target, "space")
+        and served.plan.block.contains(pair.target.extent)
+        and pair.target.content is not None
+        and pair.target.content.startswith("blob 4 ")
+    )
+
+
+def ring_slots_of(served: Card) -> int:
+    return served.runner.read_facts().ring_slots
+
+
+def test_the_block_holds_as_many_slots_as_whole_strides_fit():
+    served = card()
+    stride = served.plan.inventory.stride_bytes
+    assert len(served.plan.room) == room_slots(served.plan.block.size_bytes, stride) == NUM_ROOM_SLOTS
+    assert [slot.offset_bytes for slot in served.plan.room] == [
+        served.plan.block.offset_bytes + i * stride for i in range(NUM_ROOM_SLOTS)
+    ]
+    assert served.plan.block.contains(served.plan.room[-1])
+
+
+@pytest.mark.parametrize("num_tokens", [2, 300, 2600])
+def test_a_read_with_the_room_leaves_the_block_as_it_was(num_tokens):
+    served = card()
+    before, owners = block_contents(served), served.device.card_map()
+    assert all(name is not None for _, _, name in before)
+    served.serve(prompt(num_tokens, max_tokens=3))
+    assert len(openings(served)) == 1
+    assert ring_slots_of(served) == 4 + NUM_ROOM_SLOTS
+    assert (block_contents(served), served.device.card_map()) == (before, owners)
+
+
+def test_the_room_never_maps_nor_moves_anything():
+    served = card()
+    del served.commands[:]
+    served.serve(prompt(2600))
+    assert openings(served) and not any(isinstance(command, Map | Unmap) for command in served.commands)
+
+
+def test_only_dirty_slots_are_copied_home_and_each_once():
+    """A streaming read of several chunks writes all of them; one of ring entries fewer than slots only those."""
+    served = card()
+    del served.commands[:]
+    served.serve(prompt(2600))
+    drafter = served.plan.inventory.drafter
+    covered = NUM_ROOM_SLOTS * served.plan.inventory.stride_bytes
+    wanted = sum(
+        max(0, min(covered, i * drafter.slot_bytes + drafter.blob_bytes) - i * drafter.slot_bytes)
+        for i in range(drafter.num_experts)
+    )
+    assert home_bytes(served) == wanted
+
+
+def test_a_continuation_opens_the_room_and_copies_nothing_back():
+    served = card()
+    served.serve(prompt(200, max_tokens=1))
+    del served.commands[:]
+    served.serve(prompt(200, max_tokens=2))  # all but its last token is in the session
+    assert len(openings(served)) == 1
+    assert home_bytes(served) == 0
+
+
+@pytest.mark.parametrize(("fresh_tokens", "is_open"), [(1023, False), (1024, True), (1025, True)])
+def test_at_least_min_tokens_includes_equality(fresh_tokens, is_open):
+    served = card(1024)
+    served.serve(prompt(fresh_tokens))
+    assert bool(openings(served)) is is_open
+
+
+def test_the_threshold_counts_fresh_tokens_and_not_the_prompt():
+    served = card(1024)
+    served.serve(prompt(2000, max_tokens=1))
+    assert len(openings(served)) == 1
+    served.serve(prompt(2061, max_tokens=1))
+    assert served.runner.read_facts().read_from == 2000
+    assert len(openings(served)) == 1
+
+
+def test_unset_means_that_nothing_runs():
+    """Invariant 25."""
+    served, plain = card(-1), card(-1)
+    served.serve(prompt(2600))
+    plain.serve(prompt(2600))
+    assert served.commands == plain.commands and not openings(served)
+    assert ring_slots_of(served) == 4
+
+
+def test_chunk_and_rule_are_planned_as_if_there_were_no_room():
+    without, with_room = card(-1, ring_slots=None), card(0, ring_slots=None)
+    for served in (without, with_room):
+        served.serve(prompt(2600))
+    facts, roomed = without.runner.read_facts(), with_room.runner.read_facts()
+    assert (facts.chunk_tokens, facts.lent_slots) == (roomed.chunk_tokens, roomed.lent_slots)
+    assert roomed.ring_slots == facts.ring_slots + NUM_ROOM_SLOTS
+
+
+def test_slots_go_home_while_the_last_chunk_still_runs():
+    """The first copy home is issued before the read is over."""
+    served = card()
+    del served.commands[:]
+    served.runner.begin(prompt(2600, max_tokens=1))
+    while not isinstance(served.runner._state, Reading) or not home_bytes(served):
+        served.play()
+        served.runner.advance(is_cancelled=False)
+        assert not isinstance(served.runner._state, Windowing)
+    assert isinstance(served.runner._state, Reading)
+
+
+def test_the_block_is_the_drafters_again_before_the_second_window():
+    served = card()
+    served.runner.begin(prompt(300, max_tokens=3))
+    while not isinstance(served.runner._state, Windowing):
+        served.play()
+        served.runner.advance(is_cancelled=False)
+    ledger = served.runner._state.at.ledger
+    assert ledger.is_owner("prompt", served.plan.block)
+    served.play()
+    served.runner.resume(served.runner.advance(is_cancelled=False).token_id)
+    assert served.runner._state.at.ledger.is_owner("block", served.plan.block)
+    assert served.runner._state.at.room is None
+
+
+@given(num_tokens=st.integers(2, 2600), cancel=st.integers(0, 30), ring_slots=st.integers(1, 9))
+def test_a_cancelled_read_leaves_the_block_as_it_was(num_tokens, cancel, ring_slots):
+    served = card(ring_slots=ring_slots)
+    before = block_contents(served)
+    served.serve(prompt(num_tokens), cancel_after_steps=cancel)
+    assert block_contents(served) == before
+    assert served.serve(prompt(300, max_tokens=3, first=1)) == 3
+    assert block_contents(served) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_whatever_fails_the_block_comes_home(is_refused):
+    """Every command of a read, of the way home and of two windows fails in its turn."""
+    num_commands = _commands_of_a_request()
+    kinds = set()
+    for index in range(num_commands):
+        failing: list[int] = []
+
+        def fault(number, command, failing=failing):
+            if failing and number == failing[0]:
+                kinds.add(type(command).__name__)
+                if is_refused or not isinstance(command, Copy):
+                    raise DeviceError("planted", command)
+                return Failed("planted", command)
+            return None
+
+        served = card(faults=fault)
+        before = block_contents(served)
+        failing.append(len(served.commands) + index)
+        try:
+            served.serve(prompt(1100, max_tokens=3))
+        except DeviceError:
+            failing.clear()
+            served.runner.recover()
+        assert block_contents(served) == before, index
+        assert served.runner._state.at.room is None
+        assert served.serve(prompt(300, max_tokens=2, first=1)) == 2
+        assert block_contents(served) == before, index
+    assert {"Copy", "Launch", "GraphLaunch", "Transfer", "Record", "Wait", "Notify"} <= kinds
+
+
+def _commands_of_a_request() -> int:
+    served = card()
+    start = len(served.commands)
+    served.serve(prompt(1100, max_tokens=3))
+    return len(served.commands) - start
+
+
+def test_dma_home_is_on_the_copy_stream_alone():
+    served = card()
+    del served.commands[:]
+    served.serve(prompt(2600))
+    streams = {
+        command.stream
+        for command in served.commands
+        if isinstance(command, Copy)
+        for pair in command.pairs
+        if not hasattr(pair.target, "space") and served.plan.block.contains(pair.target.extent)
+    }
+    assert streams == {Stream.COPY}
