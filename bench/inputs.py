@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernels.triton.packing import packed_bytes, scales_bytes
+from kernels.triton.formats import packed_bytes, scales_bytes
 
 LAYERS, EMBED, FFN, EXPERTS, USED = 48, 2048, 768, 128, 8
 Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K, IQ4_XS, MXFP4 = 2, 3, 8, 12, 13, 14, 23, 39

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernels.triton import attention as kernels
 from kernels.triton import norms
-from kernels.triton.packing import F16
+from kernels.triton.formats import F16
 from kernels.triton.sizes import MERGE_SPLITS, PromptAttentionSize, WindowAttentionSize, constants
 
 

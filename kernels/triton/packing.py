@@ -20,55 +20,19 @@ shuffle). Bits of `high` for word j and place i: bit i (Q5_K), bits 2i, 2i+1 (Q6
 
 The codes of IQ3_XXS and IQ2_XS stay indices into a table of values (`grid_table`), u8 [rows, groups, 8] and u16 [rows,
 groups, 4] as in the file. Float types stay as they are; every other type that gguf-py can read becomes F16, which is
-larger than its file form (`card_type`). A digest of a blob on the card covers the packed form. No triton, no torch.
+larger than its file form (`formats.card_type`). A digest of a blob on the card covers the packed form. No triton, no
+torch.
 """
 
-from dataclasses import dataclass
 from functools import cache
 
 import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.triton.formats import FLOAT_TYPES, FORMATS, GRID_TYPES, Q4_K, Q5_K, Q6_K, Q8_0, Format, planes
+
 Bytes = NDArray[np.uint8]
-GROUP = 32
-
-F32, F16, Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K, IQ4_XS, BF16, MXFP4 = 0, 1, 2, 3, 8, 12, 13, 14, 23, 30, 39
-IQ2_XS, IQ3_XXS = 17, 18
-FLOAT_TYPES = (F32, F16, BF16)
-GRID_TYPES = (IQ2_XS, IQ3_XXS)
-
-
-@dataclass(frozen=True, slots=True)
-class _Format:
-    """Where the fields of a file block lie: (first byte, bytes). `block` weights, `size_bytes` a block."""
-
-    block: int
-    size_bytes: int
-    codes: tuple[int, int]
-    scales: tuple[int, int]
-    high: tuple[int, int] | None = None
-    tail: tuple[int, int] | None = None
-
-
-_FORMATS = {
-    Q4_0: _Format(32, 18, codes=(2, 16), scales=(0, 2)),
-    Q4_1: _Format(32, 20, codes=(4, 16), scales=(0, 4)),
-    Q8_0: _Format(32, 34, codes=(2, 32), scales=(0, 2)),
-    Q4_K: _Format(256, 144, codes=(16, 128), scales=(0, 16)),
-    Q5_K: _Format(256, 176, codes=(48, 128), scales=(0, 16), high=(16, 32)),
-    Q6_K: _Format(256, 210, codes=(0, 128), scales=(192, 16), high=(128, 64), tail=(208, 2)),
-    IQ4_XS: _Format(256, 136, codes=(8, 128), scales=(0, 8)),
-    MXFP4: _Format(32, 17, codes=(1, 16), scales=(0, 1)),
-    IQ2_XS: _Format(256, 74, codes=(2, 64), scales=(66, 8), tail=(0, 2)),
-    IQ3_XXS: _Format(256, 98, codes=(2, 64), scales=(66, 32), tail=(0, 2)),
-}
-PACKED_TYPES = tuple(_FORMATS)
-
-
-def card_type(type_id: int) -> int:
-    """The type that kernels are told for matrices of a file's type: itself, or F16 where no kernel reads it packed."""
-    return type_id if type_id in _FORMATS or type_id in FLOAT_TYPES else F16
 
 
 @cache
@@ -82,27 +46,13 @@ def grid_table() -> NDArray[np.uint32]:
     return np.concatenate(grids).view("<u4")
 
 
-def packed_bytes(type_id: int, *, rows: int, columns: int) -> int:
-    """Bytes of a packed matrix: those of the file form, but for types that become F16."""
-    if type_id not in _FORMATS:
-        return rows * columns * (4 if type_id == F32 else 2)
-    return rows * columns // _FORMATS[type_id].block * _FORMATS[type_id].size_bytes
-
-
-def scales_bytes(type_id: int, *, rows: int, columns: int) -> tuple[int, int]:
-    """(first byte, bytes) of the scales plane of a packed matrix."""
-    form = _FORMATS[type_id]
-    num_blocks = rows * columns // form.block
-    return (form.codes[1] + (form.high[1] if form.high else 0)) * num_blocks, form.scales[1] * num_blocks
-
-
 def pack(data: Bytes, type_id: int, *, rows: int, columns: int) -> Bytes:
     """data: uint8, one matrix in file form, [rows, columns] weights -> the packed form, `packed_bytes` of it.
 
     ValueError where a weight of a type that becomes F16 is not finite there."""
     if type_id in FLOAT_TYPES:
         return data.copy()
-    if type_id not in _FORMATS:
+    if type_id not in FORMATS:
         return _as_half(data, type_id)
     form, blocks = _blocks(data, type_id, rows, columns)
     codes = _file_codes(blocks, type_id, form)  # [blocks, block] numbers, in weight order
@@ -116,11 +66,27 @@ def pack(data: Bytes, type_id: int, *, rows: int, columns: int) -> Bytes:
     return np.concatenate([plane.reshape(-1).view(np.uint8) for plane in planes if plane is not None])
 
 
+def pack_rows(
+    data: Bytes, type_id: int, target: Bytes, *, rows: int, columns: int, first_row: int, num_rows: int
+) -> None:
+    """Packs `num_rows` rows of a matrix, from `first_row` on, to where they lie in the packed form of all `rows`.
+
+    data: uint8, those rows in file form; target: uint8, `packed_bytes` of the whole matrix. Several threads may pack
+    rows of one matrix at once. ValueError as `pack`."""
+    packed = pack(data, type_id, rows=num_rows, columns=columns)
+    start = 0
+    for count, width in planes(type_id, columns=columns):
+        end = start + count * width
+        part = packed[start * num_rows : end * num_rows].reshape(count, num_rows, width)
+        target[start * rows : end * rows].reshape(count, rows, width)[:, first_row : first_row + num_rows] = part
+        start = end
+
+
 def unpack(data: Bytes, type_id: int, *, rows: int, columns: int) -> Bytes:
     """The inverse of `pack`, bit for bit."""
     if type_id in FLOAT_TYPES:
         return data.copy()
-    form = _FORMATS[type_id]
+    form = FORMATS[type_id]
     num_blocks = rows * columns // form.block
     assert data.size == num_blocks * form.size_bytes, (type_id, data.size, rows, columns)
     widths = [span[1] if span else 0 for span in (form.codes, form.high, form.scales, form.tail)]
@@ -147,8 +113,8 @@ def _as_half(data: Bytes, type_id: int) -> Bytes:
     return weights.view(np.uint8).reshape(-1)
 
 
-def _blocks(data: Bytes, type_id: int, rows: int, columns: int) -> tuple[_Format, Bytes]:
-    form = _FORMATS[type_id]
+def _blocks(data: Bytes, type_id: int, rows: int, columns: int) -> tuple[Format, Bytes]:
+    form = FORMATS[type_id]
     assert columns % form.block == 0, (type_id, columns)
     assert data.size == rows * columns // form.block * form.size_bytes, (type_id, data.size, rows, columns)
     return form, data.reshape(-1, form.size_bytes)
@@ -172,7 +138,7 @@ def _nibble_order(type_id: int) -> tuple[int, int]:
     return {Q4_K: (32, 64), Q5_K: (32, 64), Q6_K: (64, 128)}.get(type_id, (16, 32))
 
 
-def _file_codes(blocks: Bytes, type_id: int, form: _Format) -> Bytes:
+def _file_codes(blocks: Bytes, type_id: int, form: Format) -> Bytes:
     raw = blocks[:, form.codes[0] : form.codes[0] + form.codes[1]]
     if type_id in GRID_TYPES:
         return np.ascontiguousarray(raw)
@@ -195,7 +161,7 @@ def _file_high(blocks: Bytes, type_id: int, span: tuple[int, int]) -> Bytes:
     return ((raw.reshape(-1, 2, 1, 32) >> shifts) & 3).reshape(len(blocks), 256).astype(np.uint8)
 
 
-def _put_file_codes(blocks: Bytes, type_id: int, form: _Format, codes: Bytes) -> None:
+def _put_file_codes(blocks: Bytes, type_id: int, form: Format, codes: Bytes) -> None:
     start, size = form.codes
     if type_id in GRID_TYPES:
         blocks[:, start : start + size] = codes
@@ -237,7 +203,7 @@ def _to_words(codes: Bytes, type_id: int) -> tuple[NDArray[np.uint32], NDArray[n
     return words, high
 
 
-def _from_words(words: Bytes, high: Bytes, type_id: int, form: _Format) -> Bytes:
+def _from_words(words: Bytes, high: Bytes, type_id: int, form: Format) -> Bytes:
     if type_id in GRID_TYPES:
         return words.reshape(-1, form.codes[1])
     if type_id == Q8_0:

@@ -8,6 +8,7 @@ once more when the reading is over: weights of another file are never served. Kn
 
 import os
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 
 from strata.core.errors import ModelError
@@ -27,6 +28,7 @@ class PackReader:
     def __init__(self, spec: ModelSpec) -> None:
         self._spec = spec
         self._descriptors: dict[Path, int] = {}
+        self._opening = Lock()
 
     def __enter__(self) -> "PackReader":
         return self
@@ -63,7 +65,7 @@ class PackReader:
     def read_tensor(self, info: TensorInfo, target: memoryview) -> None:
         """All bytes of a tensor of this model, the NextN blocks' included."""
         assert target.nbytes == info.size_bytes, (info.name, target.nbytes, info.size_bytes)
-        self._read(info.path, info.offset_bytes, target)
+        self.read_bytes(info.path, info.offset_bytes, target)
 
     def read_blob(self, *, layer: int, expert: int, target: memoryview) -> None:
         """Gate, up and down of one expert as its layer's BlobLayout says; bytes between parts become zero, so that a
@@ -79,9 +81,10 @@ class PackReader:
 
     def _read_part(self, part: BlobPart, expert: int, target: memoryview) -> None:
         path, offset_bytes = part.expert_sources[expert]
-        self._read(path, offset_bytes, target)
+        self.read_bytes(path, offset_bytes, target)
 
-    def _read(self, path: Path, offset_bytes: int, target: memoryview) -> None:
+    def read_bytes(self, path: Path, offset_bytes: int, target: memoryview) -> None:
+        """Bytes of one of the model's files, as many as `target` has. Any number of threads may read at once."""
         assert target.itemsize == 1, target.format
         descriptor = self._descriptor(path)
         done = 0
@@ -99,11 +102,12 @@ class PackReader:
             _drop_pages(descriptor, start, count)
 
     def _descriptor(self, path: Path) -> int:
-        if path not in self._descriptors:
-            descriptor, identity = open_model_file(path)
-            self._descriptors[path] = descriptor
-            check_unchanged(path, was=self._spec.identities[path], now=identity)
-        return self._descriptors[path]
+        with self._opening:
+            if path not in self._descriptors:
+                descriptor, identity = open_model_file(path)
+                self._descriptors[path] = descriptor
+                check_unchanged(path, was=self._spec.identities[path], now=identity)
+            return self._descriptors[path]
 
 
 def _drop_pages(descriptor: int, offset_bytes: int, size_bytes: int) -> None:

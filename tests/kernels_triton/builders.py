@@ -11,9 +11,10 @@ from bench.inputs import set_scales
 from kernels.reference.experts import ExpertWeights
 from kernels.reference.kv_cells import cell_bytes, read_cells, write_cells
 from kernels.reference.scratch import Scratch
+from kernels.triton.formats import BF16, F16, F32, FLOAT_TYPES, packed_bytes
 from kernels.triton.launch_attention import KvLayer
 from kernels.triton.launch_experts import ExpertShape
-from kernels.triton.packing import BF16, F16, F32, FLOAT_TYPES, grid_table, pack, packed_bytes, unpack
+from kernels.triton.packing import grid_table, pack, unpack
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SCRATCH = Scratch()

@@ -10,8 +10,8 @@ from kernels.reference import rms_norm as reference_rms_norm
 from kernels.reference import rope as reference_rope
 from kernels.reference.kv_cells import cell_bytes, read_cells, write_cells
 from kernels.triton import launch_attention
+from kernels.triton.formats import F16
 from kernels.triton.launch_attention import KvLayer
-from kernels.triton.packing import F16
 from kernels.triton.sizes import prompt_attention_size, window_attention_size
 from tests.kernels_triton.builders import (
     DEVICE,

@@ -8,7 +8,7 @@ import torch
 
 from kernels.reference import experts as reference_experts
 from kernels.triton import launch_dense, launch_experts, launch_grouping
-from kernels.triton.packing import BF16, F16, F32, PACKED_TYPES
+from kernels.triton.formats import BF16, F16, F32, PACKED_TYPES
 from kernels.triton.sizes import DOWN_GROUPED, LINEAR_F32
 from tests.kernels_triton.builders import (
     DEVICE,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.triton.packing import F16, PACKED_TYPES, card_type, pack, packed_bytes, unpack
+from kernels.triton.formats import F16, PACKED_TYPES, card_type, packed_bytes
+from kernels.triton.packing import pack, pack_rows, unpack
 
 
 @pytest.mark.parametrize("type_id", PACKED_TYPES)
@@ -46,6 +47,21 @@ def test_a_weight_that_f16_cannot_hold_is_refused():
     data = np.concatenate([np.array([0xFF, 0x7B], np.uint8), np.full(20, 0xFF, np.uint8)])  # d = 65,504, q = 15
     with pytest.raises(ValueError, match="Q5_0 has weights beyond 65,504"):
         pack(data, gguf.GGMLQuantizationType.Q5_0, rows=1, columns=32)
+
+
+@pytest.mark.parametrize("type_id", [0, 1, 30, 6, 10, *PACKED_TYPES])
+@given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 6), cut=st.integers(0, 6))
+def test_a_matrix_packed_in_two_pieces_is_the_one_packed_whole(type_id, seed, rows, cut):
+    block, block_bytes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType(type_id)]
+    columns = max(32, 2 * block)
+    data = np.random.default_rng(seed).integers(0, 60, rows * columns // block * block_bytes, dtype=np.uint8)
+    cut, row_bytes = min(cut, rows), data.size // rows
+    target = np.full(packed_bytes(type_id, rows=rows, columns=columns), 0xEE, np.uint8)
+    for first, end in ((cut, rows), (0, cut)):
+        some, sizes = data[first * row_bytes : end * row_bytes], {"rows": rows, "columns": columns}
+        if first < end:
+            pack_rows(some, type_id, target, **sizes, first_row=first, num_rows=end - first)
+    assert np.array_equal(target, pack(data, type_id, rows=rows, columns=columns))
 
 
 @pytest.mark.parametrize("type_id", [0, 1, 30, *PACKED_TYPES])

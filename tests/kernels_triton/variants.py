@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernels.triton import attention, filtering, grouped, grouping, memory, norms, router, rows, sampling
+from kernels.triton.formats import F16, PACKED_TYPES
 from kernels.triton.launch_experts import ExpertShape
-from kernels.triton.packing import F16, PACKED_TYPES
 from kernels.triton.sizes import (
     DOWN_GROUPED,
     GATE_UP_GROUPED,

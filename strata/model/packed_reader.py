@@ -1,0 +1,141 @@
+"""Reads a model into the form in which a card holds it (`card_form.py`): each matrix is packed on its way in.
+
+    file --preadv--> a piece of whole rows, PIECE_BYTES at most --pack--> its rows in the target
+
+Several threads each take one piece at a time, so what is held beside the target is num_threads pieces and what packing
+one of them takes; numpy lets go of the interpreter's lock for most of it. Knows nothing of where the target lies.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import gguf
+import numpy as np
+
+from kernels.triton.packing import Bytes, pack_rows
+from strata.core.errors import ModelError
+from strata.model.card_form import CardForm, CardMatrix
+from strata.model.file_identity import shown
+from strata.model.gguf.limits import quoted
+from strata.model.pack_reader import PackReader
+from strata.model.quant_types import QUANT_TYPES
+from strata.model.spec import BlobPart, ModelSpec
+
+PIECE_BYTES = 4 * 1024 * 1024
+MAX_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a matrix lies in its file form. `name` is for messages."""
+
+    name: str
+    path: Path
+    offset_bytes: int
+    type_id: int
+
+
+class PackedReader(AbstractContextManager["PackedReader"]):
+    """A context manager over a model's files. What is asked for is read in the background; `drain`, and leaving the
+    context, wait for it. Targets must stay alive and untouched until then. Raises ModelError as PackReader does, and
+    for a weight that the card's form cannot hold."""
+
+    def __init__(self, spec: ModelSpec, form: CardForm, *, num_threads: int | None = None) -> None:
+        self._spec, self._form = spec, form
+        self._num_threads = num_threads or min(MAX_THREADS, os.cpu_count() or 1)
+        self._reader = PackReader(spec)
+        self._threads = ThreadPoolExecutor(self._num_threads)
+        self._running: set[Future[None]] = set()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.drain()
+        finally:
+            self._threads.shutdown(cancel_futures=True)
+            self._reader.close()
+
+    def drain(self) -> None:
+        """Wait until everything that was asked for lies in its target, and hold the files against their headers."""
+        self._await_some(at_most=0)
+        self._reader.check_unchanged()
+
+    def read_dense(self, name: str, target: memoryview) -> None:
+        """The tensor `name` in card form, which `target` (bytes, writable) fits exactly; a vector at once."""
+        info, matrix = self._spec.dense[name], self._form.dense[name]
+        assert target.nbytes == matrix.size_bytes, (name, target.nbytes, matrix.size_bytes)
+        source = _Source(name, info.path, info.offset_bytes, info.type_id)
+        if len(info.shape) > 1:
+            self._read_matrix(source, matrix, target)
+            return
+        data = self._read(source, info.offset_bytes, info.size_bytes)
+        values = gguf.quants.dequantize(data, gguf.GGMLQuantizationType(info.type_id))
+        target[:] = values.astype("<f4").tobytes()
+
+    def read_blob(self, *, layer: int, expert: int, target: memoryview) -> None:
+        """Gate, up and down of one expert as its layer's CardBlob says; bytes between parts become zero."""
+        blob, layout = self._form.blobs[layer], self._spec.blobs[layer]
+        assert blob is not None and layout is not None, f"layer {layer} is dense"
+        assert target.nbytes == blob.size_bytes, (layer, target.nbytes, blob.size_bytes)
+        end_bytes = 0
+        for role, part, matrix in (
+            ("gate", layout.gate, blob.gate),
+            ("up", layout.up, blob.up),
+            ("down", layout.down, blob.down),
+        ):
+            target[end_bytes : matrix.offset_bytes] = bytes(matrix.offset_bytes - end_bytes)
+            end_bytes = matrix.end_bytes
+            source = _part_source(part, expert, f"{role} of expert {expert} of layer {layer}")
+            self._read_matrix(source, matrix, target[matrix.offset_bytes : end_bytes])
+
+    def _read_matrix(self, source: _Source, matrix: CardMatrix, target: memoryview) -> None:
+        row_bytes = QUANT_TYPES[source.type_id].row_bytes(matrix.columns)
+        for first_row, num_rows in _pieces(matrix.rows, row_bytes):
+            self._await_some(at_most=2 * self._num_threads)
+            self._running.add(
+                self._threads.submit(self._pack_piece, source, matrix, target, row_bytes, first_row, num_rows)
+            )
+
+    def _pack_piece(
+        self, source: _Source, matrix: CardMatrix, target: memoryview, row_bytes: int, first_row: int, num_rows: int
+    ) -> None:
+        data = self._read(source, source.offset_bytes + first_row * row_bytes, num_rows * row_bytes)
+        whole = np.frombuffer(target, np.uint8)
+        sizes = {"rows": matrix.rows, "columns": matrix.columns, "first_row": first_row, "num_rows": num_rows}
+        try:
+            pack_rows(data, source.type_id, whole, **sizes)
+        except ValueError as error:
+            raise ModelError(
+                f"{shown(source.path)}: {quoted(source.name)} cannot be packed for a card: {error}"
+            ) from None
+
+    def _read(self, source: _Source, offset_bytes: int, size_bytes: int) -> Bytes:
+        data = np.empty(size_bytes, np.uint8)
+        self._reader.read_bytes(source.path, offset_bytes, data.data)
+        return data
+
+    def _await_some(self, *, at_most: int) -> None:
+        """Until no more than `at_most` pieces are under way. Raises what one of them raised."""
+        while len(self._running) > at_most:
+            done, self._running = wait(self._running, return_when=FIRST_COMPLETED)
+            for future in done:
+                future.result()
+
+
+def _part_source(part: BlobPart, expert: int, name: str) -> _Source:
+    path, offset_bytes = part.expert_sources[expert]
+    return _Source(name, path, offset_bytes, part.type_id)
+
+
+def _pieces(num_rows: int, row_bytes: int) -> Iterator[tuple[int, int]]:
+    """(first row, rows) of at most PIECE_BYTES each, one row at least."""
+    step = max(1, PIECE_BYTES // row_bytes)
+    for first_row in range(0, num_rows, step):
+        yield first_row, min(step, num_rows - first_row)
