@@ -6,11 +6,12 @@ from bench.figure import Figure
 from bench.timing import graph_ms
 from kernels.reference.sample import TokenTables
 from kernels.triton import launch_sampling
+from kernels.triton.sizes import SAMPLE_BLOCK
 
 
 def sampling(vocab: int = 151_936) -> list[Figure]:
     """A token from a row of logits, filters off and on. params: 3 top_k, f64 5 temperature, 6 top_p, 8 repetition."""
-    blocks, card = -(-vocab // launch_sampling.SAMPLE_BLOCK), {"device": "cuda"}
+    blocks, card = -(-vocab // SAMPLE_BLOCK), {"device": "cuda"}
     kinds = (torch.float32, torch.int32, torch.uint8, torch.uint8)
     tables = TokenTables(*(torch.zeros(vocab, dtype=kind, **card) for kind in kinds))
     scratch = launch_sampling.SampleScratch(

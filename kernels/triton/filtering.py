@@ -17,11 +17,10 @@ import triton
 import triton.language as tl
 
 from kernels.triton.sampling import order_key
+from kernels.triton.sizes import SEARCH_DIGITS, SEARCH_STEPS
 
-DIGITS = 13  # of four bits: a key has 52
-STEPS = 2 * DIGITS + 1
-_DIGITS = tl.constexpr(DIGITS)
-_TOTAL = tl.constexpr(STEPS)  # where `found` keeps the weight of all, behind the keys of the steps
+_DIGITS = tl.constexpr(SEARCH_DIGITS)
+_TOTAL = tl.constexpr(SEARCH_STEPS)  # where `found` keeps the weight of all, behind the keys of the steps
 
 
 @triton.jit
@@ -57,7 +56,8 @@ def keep_step_kernel(
     BLOCK: tl.constexpr,
     BLOCKS: tl.constexpr,
 ):
-    """found: int64 [rows, STEPS + 1]; sums: int64 [rows, 2, blocks, 16]; keep: int64 [rows]; grid (blocks, rows).
+    """found: int64 [rows, SEARCH_STEPS + 1]; sums: int64 [rows, 2, blocks, 16]; keep: int64 [rows]; grid (blocks,
+    rows).
 
     keep[row] = smallest key that top_k and top_p keep; 0 where both are off, or the row is greedy."""
     block, row = tl.program_id(0), tl.program_id(1)

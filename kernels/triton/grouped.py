@@ -4,7 +4,7 @@
     tiles       from `grouping.py`: tile t is at most BLOCK_ROWS consecutive sorted pairs of one expert
     gate_up     act[position] = silu(W_gate x[row]) * (W_up x[row])      row = sorted_pairs[position] // num_used
     down        out[sorted_pairs[position]] = W_down act[position]
-    linear      out[row] = W x[row]: the same with one matrix and rows as they come
+    linear      out[row] = W x[row], or += where IS_ADDED: the same with one matrix and rows as they come
 
 A fixed number of programs walks the tiles, so a launch needs no count from the device. The columns of one tile are
 neighbours in that walk: they share the rows of x in L2. Every product is one `tl.dot` chain over K in natural order
@@ -208,12 +208,14 @@ def linear_grouped_kernel(
     TYPE: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    STRIDE: tl.constexpr,
+    IS_ADDED: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
     BLOCK_K: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """x: [num_rows, COLUMNS]; out: [num_rows, ROWS]; one program a tile."""
+    """x: [num_rows, COLUMNS]; out: [num_rows, ROWS], a row every STRIDE numbers; one program a tile."""
     KIND: tl.constexpr = x.dtype.element_ty
     base = tl.load(addresses)
     source = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
@@ -224,8 +226,11 @@ def linear_grouped_kernel(
         values = _x_tile(x, tl.minimum(source, num_rows - 1), first, COLUMNS, BLOCK_K)
         w = weight_tile(base, grids, safe, first, TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND)
         acc = tl.dot(values, w.T, acc, input_precision="ieee")
-    at = source.to(tl.int64)[:, None] * ROWS + row[None, :]
-    tl.store(out + at, acc.to(out.dtype.element_ty), mask=(source < num_rows)[:, None] & (row < ROWS)[None, :])
+    at = out + source.to(tl.int64)[:, None] * STRIDE + row[None, :]
+    inside = (source < num_rows)[:, None] & (row < ROWS)[None, :]
+    if IS_ADDED:
+        acc += tl.load(at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(at, acc.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit

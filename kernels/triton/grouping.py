@@ -12,8 +12,6 @@ The order is that of (expert, pair), so it does not depend on the blocks.
 import triton
 import triton.language as tl
 
-PAIR_BLOCK = 128
-
 
 @triton.jit(do_not_specialize=["num_pairs"])
 def count_kernel(ids, counts, num_pairs, NUM_EXPERTS: tl.constexpr, PAIRS: tl.constexpr, EXPERTS: tl.constexpr):

@@ -7,6 +7,7 @@ import triton
 from torch import Tensor
 
 from kernels.triton import grouping
+from kernels.triton.sizes import PAIR_BLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,12 @@ class Tiles:
 def group(ids: Tensor, out: Grouping, *, num_experts: int) -> None:
     """Sorts the pairs of ids (int32 [rows, used]) by expert, stable."""
     pairs = ids.numel()
-    blocks = triton.cdiv(pairs, grouping.PAIR_BLOCK)
+    blocks = triton.cdiv(pairs, PAIR_BLOCK)
     constants = {"NUM_EXPERTS": num_experts, "EXPERTS": triton.next_power_of_2(num_experts)}
-    grouping.count_kernel[(blocks,)](ids, out.counts, pairs, **constants, PAIRS=grouping.PAIR_BLOCK)
+    grouping.count_kernel[(blocks,)](ids, out.counts, pairs, **constants, PAIRS=PAIR_BLOCK)
     grouping.scan_kernel[(1,)](out.counts, out.starts, out.totals, blocks, **constants)
     grouping.place_kernel[(blocks,)](
-        ids, out.counts, out.starts, out.sorted_pairs, pairs, NUM_EXPERTS=num_experts, PAIRS=grouping.PAIR_BLOCK
+        ids, out.counts, out.starts, out.sorted_pairs, pairs, NUM_EXPERTS=num_experts, PAIRS=PAIR_BLOCK
     )
 
 

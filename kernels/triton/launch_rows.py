@@ -4,10 +4,9 @@
 import triton
 from torch import Tensor
 
-from kernels.triton import memory, norms, router
+from kernels.triton import elementwise, memory, norms, router
 
 MIN_WEIGHT_SUM = 6.103515625e-5
-SAMPLE_BLOCK = 1024
 DIGEST_PROGRAMS = 1024
 
 
@@ -16,6 +15,23 @@ def rms_norm(x: Tensor, weight: Tensor, out: Tensor, *, epsilon: float) -> None:
     columns = x.shape[1]
     sizes = {"COLUMNS": columns, "BLOCK": triton.next_power_of_2(columns), "X_STRIDE": columns, "OUT_STRIDE": columns}
     norms.rms_norm_kernel[(x.shape[0],)](x, weight, out, epsilon, **sizes)
+
+
+def silu_mul(gate: Tensor, up: Tensor, out: Tensor) -> None:
+    """out = silu(gate) * up. gate, up: f32 [rows, columns]; out: f32, f16 or bf16."""
+    num_rows, columns = gate.shape
+    block = min(1024, triton.next_power_of_2(columns))
+    elementwise.silu_mul_kernel[(num_rows, triton.cdiv(columns, block))](gate, up, out, COLUMNS=columns, BLOCK=block)
+
+
+def add_bias(x: Tensor, bias: Tensor) -> None:
+    """x[row] += bias. x: f32 [rows, columns], whose rows may lie apart; bias: f32 [columns]."""
+    num_rows, columns = x.shape
+    block = min(1024, triton.next_power_of_2(columns))
+    assert x.stride(1) == 1, x.stride()
+    elementwise.add_bias_kernel[(num_rows, triton.cdiv(columns, block))](
+        x, bias, COLUMNS=columns, STRIDE=x.stride(0), BLOCK=block
+    )
 
 
 def route(logits: Tensor, ids: Tensor, weights: Tensor, *, weights_scale: float = 1.0) -> None:

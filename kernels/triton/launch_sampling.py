@@ -8,9 +8,9 @@ from torch import Tensor
 
 from kernels.reference.sample import TokenTables
 from kernels.triton import filtering, sampling
+from kernels.triton.sizes import SAMPLE_BLOCK, SEARCH_STEPS
 
-SAMPLE_BLOCK = 1024
-FOUND = filtering.STEPS + 1
+FOUND = SEARCH_STEPS + 1
 MAX_VOCAB = 1 << 20
 
 
@@ -45,7 +45,7 @@ def sample(
     sampling.sample_scores_kernel[grid](
         logits, params, reals, *known, header, scratch.scores, scratch.highest, VOCAB=vocab, BLOCK=SAMPLE_BLOCK
     )
-    for step in range(filtering.STEPS):
+    for step in range(SEARCH_STEPS):
         filtering.keep_step_kernel[grid](
             scratch.scores,
             params,

@@ -12,7 +12,7 @@ cannot depend on its neighbours, and T rows equal T windows of one.
 
     gate_up_rows    act[pair]  = silu(W_gate x[row]) * (W_up x[row])        pair = row * num_used + k
     down_rows       out[pair]  = W_down act[pair]
-    linear_rows     out[row]   = W x[row]
+    linear_rows     out[row]   = W x[row], or += where IS_ADDED; row r of out begins at r * STRIDE
 """
 
 import triton
@@ -240,6 +240,8 @@ def linear_rows_kernel(
     TYPE: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    STRIDE: tl.constexpr,
+    IS_ADDED: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     GROUPS: tl.constexpr,
 ):
@@ -248,4 +250,7 @@ def linear_rows_kernel(
     base = tl.load(addresses)
     for vector in range(num_rows):
         y = _dot(base, grids, x + vector * COLUMNS, safe, TYPE, ROWS, COLUMNS, BLOCK_ROWS, GROUPS)
-        tl.store(out + vector * ROWS + row, y, mask=row < ROWS)
+        at = out + vector * STRIDE + row
+        if IS_ADDED:
+            y += tl.load(at, mask=row < ROWS, other=0.0)
+        tl.store(at, y, mask=row < ROWS)

@@ -52,6 +52,12 @@ GATE_UP_GROUPED = GroupedSize(block_rows=128, block_columns=64, block_k=64, stag
 DOWN_GROUPED = GroupedSize(block_rows=128, block_columns=128, block_k=64, stages=3, num_warps=4)
 LINEAR_GROUPED = GroupedSize(block_rows=128, block_columns=128, block_k=64, stages=3, num_warps=4)
 LINEAR_F32 = GroupedSize(block_rows=32, block_columns=64, block_k=32, stages=2, num_warps=4)
+SPLIT_KEYS = 512  # keys of one split of window attention
+MAX_EXPERTS = 512  # of one layer: bits of the selection that a launch is given
+PAIR_BLOCK = 128  # pairs (row, expert) that one program of the grouping sorts
+SAMPLE_BLOCK = 1024  # tokens of the vocabulary that one program of the sampler weighs
+SEARCH_DIGITS = 13  # of four bits: a key of the sampler's order has 52
+SEARCH_STEPS = 2 * SEARCH_DIGITS + 1
 MERGE_SPLITS = 32  # splits of window attention that are read at a time
 PROGRAMS_GROUPED = 264  # two for each multiprocessor of an H200; more or fewer change no bit
 
@@ -93,5 +99,5 @@ def window_attention_size(
         stages = 1
     num_warps = 8 if block_rows * head_dim > 64 * 128 else 4
     return WindowAttentionSize(
-        block_rows=block_rows, block_keys=block_keys, split_keys=512, stages=stages, num_warps=num_warps
+        block_rows=block_rows, block_keys=block_keys, split_keys=SPLIT_KEYS, stages=stages, num_warps=num_warps
     )

@@ -219,6 +219,53 @@ def heads_k8v4() -> RowOp:
     return heads((Q8_0, Q4_0))
 
 
+def linear_window_into_a_wider_row() -> RowOp:
+    """Added to what is there, in rows that lie apart: as a layer's output, and as one of query, key and value."""
+    matrix, x, before = Matrix.random(Q8_0, rows=12, columns=96), normal(8, 96), normal(8, 20)
+
+    def compute(rows: list[int]) -> Tensor:
+        out = before[rows].clone()
+        some = x[rows].contiguous()
+        launch_dense.linear_window(some, matrix.addresses, GRIDS, Q8_0, out[:, 4:16], is_added=True)
+        return out
+
+    return RowOp("linear_window_into_a_wider_row", ("linear_rows_kernel",), 8, compute)
+
+
+def linear_prompt_into_a_wider_row() -> RowOp:
+    matrix, x, before = Matrix.random(Q8_0, rows=12, columns=96), normal(20, 96, dtype=torch.float16), normal(20, 20)
+
+    def compute(rows: list[int]) -> Tensor:
+        out = before[rows].clone()
+        some = x[rows].contiguous()
+        launch_dense.linear_prompt(some, matrix.addresses, GRIDS, Q8_0, out[:, 4:16], is_added=True)
+        return out
+
+    return RowOp("linear_prompt_into_a_wider_row", ("linear_grouped_kernel",), 20, compute)
+
+
+def silu_mul() -> RowOp:
+    gate, up = normal(20, 300), normal(20, 300)
+
+    def compute(rows: list[int]) -> Tensor:
+        out = poisoned(len(rows), 300, dtype=torch.float16)
+        launch_rows.silu_mul(gate[rows].contiguous(), up[rows].contiguous(), out)
+        return out
+
+    return RowOp("silu_mul", ("silu_mul_kernel",), 20, compute)
+
+
+def add_bias() -> RowOp:
+    x, bias = normal(20, 300), normal(40)
+
+    def compute(rows: list[int]) -> Tensor:
+        out = x[rows].clone()
+        launch_rows.add_bias(out[:, 200:240], bias)
+        return out
+
+    return RowOp("add_bias", ("add_bias_kernel",), 20, compute)
+
+
 def route() -> RowOp:
     logits = normal(20, 24).round(decimals=1)
 
@@ -275,11 +322,15 @@ OPS = (
     linear_prompt,
     linear_prompt_iq3_xxs,
     linear_f32,
+    linear_window_into_a_wider_row,
+    linear_prompt_into_a_wider_row,
     attention_prompt,
     attention_prompt_k8v4,
     attention_window,
     attention_window_k8v4,
     rms_norm,
+    silu_mul,
+    add_bias,
     heads,
     heads_k8v4,
     route,
@@ -293,6 +344,9 @@ ROWLESS = {
     "keep_step_kernel": "the same",
     "sample_blocks_kernel": "the same",
     "sample_pick_kernel": "the same",
+    "select_kernel": "test_bookkeeping: bits, no rows",
+    "count_reads_kernel": "the same: integers, no rows",
+    "accept_kernel": "the same",
     "fill_kernel": "bytes, no rows",
     "digest_parts_kernel": "integers, no rows",
     "digest_sum_kernel": "integers, no rows",

@@ -7,6 +7,7 @@ from kernels.reference import sample as reference_sample
 from kernels.reference.sample import TokenTables
 from kernels.triton import launch_sampling
 from kernels.triton.launch_sampling import SampleScratch
+from kernels.triton.sizes import SAMPLE_BLOCK
 from strata.core.serving.request import SamplingParams, pack_sampling
 from tests.kernels_triton.builders import DEVICE, SCRATCH, header_at, normal, poisoned
 
@@ -14,7 +15,7 @@ PROMPT_TOKENS = 3
 
 
 def scratch_for(rows: int, vocab: int) -> SampleScratch:
-    blocks = -(-vocab // launch_sampling.SAMPLE_BLOCK)
+    blocks = -(-vocab // SAMPLE_BLOCK)
     return SampleScratch(
         poisoned(rows, vocab),
         poisoned(rows, blocks),

@@ -4,7 +4,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernels.triton import attention, filtering, grouped, grouping, memory, norms, router, rows, sampling
+from kernels.triton import (
+    attention,
+    bookkeeping,
+    elementwise,
+    filtering,
+    grouped,
+    grouping,
+    memory,
+    norms,
+    router,
+    rows,
+    sampling,
+)
 from kernels.triton.formats import F16, PACKED_TYPES
 from kernels.triton.launch_experts import ExpertShape
 from kernels.triton.sizes import (
@@ -41,7 +53,7 @@ class Variant:
 def expert_variants(type_id: int, shared_bytes: int) -> Iterator[Variant]:
     """All that reads matrices of one type."""
     shape = ExpertShape(2048, 768, 128, 8, type_id, type_id, type_id, 0, 1 << 20, 1 << 21)
-    linear = {"TYPE": type_id, "ROWS": 4096, "COLUMNS": 2048}
+    linear = {"TYPE": type_id, "ROWS": 4096, "COLUMNS": 2048, "STRIDE": 4096, "IS_ADDED": False}
     wide, deep = (constants(rows_size(columns)) for columns in (2048, 768))
     most = {"MAX_PAIRS": rows.MAX_PAIRS}
     yield Variant(f"gate_up_rows {type_id}", rows.gate_up_rows_kernel, shape.gate_up | wide | most)
@@ -89,7 +101,7 @@ def _cell_type(type_id: int) -> str:
 def small_variants() -> Iterator[Variant]:
     few = {"NUM_EXPERTS": 128, "EXPERTS": 128}
     vocab, blocks = {"VOCAB": 151_936, "BLOCK": 1024}, {"BLOCKS": 256}
-    dense = {"TYPE": 0, "ROWS": 128, "COLUMNS": 2048}
+    dense = {"TYPE": 0, "ROWS": 128, "COLUMNS": 2048, "STRIDE": 128, "IS_ADDED": False}
     yield Variant("linear_f32", grouped.linear_grouped_kernel, dense | constants(LINEAR_F32))
     yield Variant("count", grouping.count_kernel, few | {"PAIRS": 128})
     yield Variant("scan", grouping.scan_kernel, few)
@@ -100,6 +112,13 @@ def small_variants() -> Iterator[Variant]:
     yield Variant("angles", norms.angles_kernel, {"HALF": 64, "BLOCK": 64, "num_warps": 1})
     yield Variant("route", router.route_kernel, few | {"NUM_USED": 8, "SMALLEST_SUM": 2.0**-14, "num_warps": 1})
     yield Variant("combine", router.combine_kernel, {"NUM_USED": 8, "COLUMNS": 2048, "BLOCK": 1024})
+    wide = {"COLUMNS": 4096, "BLOCK": 1024}
+    yield Variant("silu_mul", elementwise.silu_mul_kernel, wide, {"out": "*fp16"})
+    yield Variant("add_bias", elementwise.add_bias_kernel, wide | {"STRIDE": 5120})
+    yield Variant("select", bookkeeping.select_kernel, few)
+    counted = {"NUM_EXPERTS": 512, "EXPERTS": 512, "MAX_PAIRS": rows.MAX_PAIRS, "num_warps": 8}
+    yield Variant("count_reads", bookkeeping.count_reads_kernel, counted)
+    yield Variant("accept", bookkeeping.accept_kernel, {"num_warps": 1})
     yield Variant("fill", memory.fill_kernel, {"BLOCK": 4096})
     yield Variant("digest_parts", memory.digest_parts_kernel, {"BLOCK": 1024})
     yield Variant("digest_sum", memory.digest_sum_kernel, {"BLOCK": 1024}, {"out": "*u64"})
@@ -189,4 +208,10 @@ ARGUMENT_TYPES = {
     "best": "*fp64",
     "where": "*i32",
     "result": "*i64",
+    "gate": "*fp32",
+    "up": "*fp32",
+    "reads": "*i64",
+    "arena_address": "i64",
+    "arena_bytes": "i64",
+    **{f"w{index}": "i32" for index in range(bookkeeping.WORDS)},
 }

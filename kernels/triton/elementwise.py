@@ -1,0 +1,25 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
+"""What stands between the products of a dense layer, number by number."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def silu_mul_kernel(gate, up, out, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
+    """out = silu(gate) * up, rounded to out's type. gate, up: f32 [rows, COLUMNS]; grid (rows, column blocks)."""
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < COLUMNS
+    at = tl.program_id(0).to(tl.int64) * COLUMNS + column
+    value = tl.load(gate + at, mask=inside, other=0.0)
+    product = value / (1.0 + tl.exp(-value)) * tl.load(up + at, mask=inside, other=0.0)
+    tl.store(out + at, product.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def add_bias_kernel(x, bias, COLUMNS: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """x[row] += bias, in place. x: f32, a row of COLUMNS every STRIDE numbers; grid (rows, column blocks)."""
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < COLUMNS
+    at = x + tl.program_id(0).to(tl.int64) * STRIDE + column
+    tl.store(at, tl.load(at, mask=inside, other=0.0) + tl.load(bias + column, mask=inside, other=0.0), mask=inside)
