@@ -51,14 +51,17 @@ def count_reads_kernel(
     arena_bytes,
     NUM_EXPERTS: tl.constexpr,
     EXPERTS: tl.constexpr,
-    MAX_PAIRS: tl.constexpr,
+    PAIRS: tl.constexpr,
 ):
     """reads: int64 [2] += (experts among ids whose blob lies in the arena, experts whose blob lies elsewhere), each
-    expert once. ids: int32 [num_pairs]; addresses: int64 [NUM_EXPERTS]."""
-    lane = tl.arange(0, MAX_PAIRS)
-    chosen = tl.load(ids + lane, mask=lane < num_pairs, other=-1)
+    expert once. ids: int32 [num_pairs], PAIRS of them at a time; addresses: int64 [NUM_EXPERTS]."""
     expert = tl.arange(0, EXPERTS)
-    is_read = tl.sum((expert[:, None] == chosen[None, :]).to(tl.int32), axis=1) > 0
+    times = tl.zeros([EXPERTS], tl.int32)
+    for first in range(0, num_pairs, PAIRS):
+        pair = first + tl.arange(0, PAIRS)
+        chosen = tl.load(ids + pair, mask=pair < num_pairs, other=-1)
+        times += tl.sum((expert[:, None] == chosen[None, :]).to(tl.int32), axis=1)
+    is_read = times > 0
     offset = tl.load(addresses + expert, mask=is_read & (expert < NUM_EXPERTS), other=-1) - arena_address
     is_hit = is_read & (offset >= 0) & (offset < arena_bytes)
     hits = tl.sum(is_hit.to(tl.int64), axis=0)

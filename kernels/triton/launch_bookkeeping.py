@@ -7,7 +7,6 @@ import triton
 from torch import Tensor
 
 from kernels.triton import bookkeeping
-from kernels.triton.rows import MAX_PAIRS
 from kernels.triton.sizes import MAX_EXPERTS
 
 
@@ -27,7 +26,6 @@ def select(experts: Iterable[int], selected: Tensor) -> None:
 def count_reads(ids: Tensor, addresses: Tensor, reads: Tensor, *, arena_address: int, arena_bytes: int) -> None:
     """reads: int64 [2] += experts among `ids` (int32) read from the arena, and from elsewhere: each expert once."""
     num_experts = addresses.numel()
-    assert ids.numel() <= MAX_PAIRS, ids.shape
     bookkeeping.count_reads_kernel[(1,)](
         ids,
         addresses,
@@ -37,8 +35,7 @@ def count_reads(ids: Tensor, addresses: Tensor, reads: Tensor, *, arena_address:
         arena_bytes,
         NUM_EXPERTS=num_experts,
         EXPERTS=triton.next_power_of_2(num_experts),
-        MAX_PAIRS=MAX_PAIRS,
-        num_warps=8,
+        PAIRS=16,
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
+from strata.core.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,9 @@ class DrafterInventory:
 class ModelInventory:
     """`blob_bytes[layer]` is the size of one routed expert's blob in that layer, 0 for a layer without experts.
     Trunk layers only; `drafter` is None unless one was asked for. `heads`: the names in `weights` of the output head of
-    its own, () where it is tied to the embedding. `activation_bytes` is 4 on the CPU reference."""
+    its own, () where it is tied to the embedding. `activation_bytes` is 4 on the CPU reference. `prompt_work` and
+    `window_work`: the workspaces of programs in a chunk and in a window, () on the CPU reference, whose working memory
+    is torch's."""
 
     architecture: str
     num_layers: int
@@ -55,6 +58,8 @@ class ModelInventory:
     activation_bytes: int = 4
     drafter: DrafterInventory | None = None
     heads: tuple[str, ...] = ()
+    prompt_work: tuple[Workspace, ...] = ()
+    window_work: tuple[Workspace, ...] = ()
 
     @property
     def num_moe_layers(self) -> int:

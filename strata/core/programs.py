@@ -44,6 +44,9 @@ HIT_WORD, MISSED_WORD = 8, 9
 
 MAX_WINDOW_ROWS = 8
 
+NO_SCRATCH = Extent(0, 0)
+"""Of programs that need none."""
+
 
 @dataclass(frozen=True, slots=True)
 class PassBuffers:
@@ -61,6 +64,7 @@ class PassBuffers:
     router_weights: Extent  # f32 [max_rows, K]
     router_counts: Extent  # int32 [nE], rows that chose each expert in the layer just routed
     expert_rows: Extent  # f32 [max_rows, K, E]
+    scratch: Extent = NO_SCRATCH  # workspaces of the programs, see `strata.core.workspace`
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ def small_variants() -> Iterator[Variant]:
     yield Variant("silu_mul", elementwise.silu_mul_kernel, wide, {"out": "*fp16"})
     yield Variant("add_bias", elementwise.add_bias_kernel, wide | {"STRIDE": 5120})
     yield Variant("select", bookkeeping.select_kernel, few)
-    counted = {"NUM_EXPERTS": 512, "EXPERTS": 512, "MAX_PAIRS": rows.MAX_PAIRS, "num_warps": 8}
+    counted = {"NUM_EXPERTS": 512, "EXPERTS": 512, "PAIRS": 16}
     yield Variant("count_reads", bookkeeping.count_reads_kernel, counted)
     yield Variant("accept", bookkeeping.accept_kernel, {"num_warps": 1})
     yield Variant("fill", memory.fill_kernel, {"BLOCK": 4096})

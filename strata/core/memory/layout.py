@@ -1,7 +1,7 @@
 """Cutting buffers out of bytes by bumping. Price is carve: one function gives both the extents and, run from offset
 0, the bytes that they take, so the two can never disagree (`lending.md` 5, invariant 11).
 
-    prompt arena:  header | tokens | hidden | normed | attention | router ... | expert rows | addresses | ring slots
+    prompt arena:  header | tokens | hidden | normed | attention | router ... | expert rows | scratch | addresses | ring
     verifier:      the same pass buffers for one window | logits | sampler inputs | result
 """
 
@@ -12,6 +12,7 @@ from strata.core.inventory import ModelInventory
 from strata.core.programs import HEADER_BYTES, RESULT_BYTES, PassBuffers, WindowBuffers
 from strata.core.serving.request import SAMPLING_BYTES
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
+from strata.core.workspace import Workspace, price_workspaces
 
 INT32_BYTES = 4
 INT64_BYTES = 8
@@ -50,7 +51,7 @@ class VerifierLayout:
     window: WindowBuffers
 
 
-def carve_pass(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> PassBuffers:
+def carve_pass(bump: Bump, inventory: ModelInventory, *, max_rows: int, work: tuple[Workspace, ...]) -> PassBuffers:
     """Buffers of one pass over the layers; sizes as `PassBuffers` documents them."""
     element = inventory.activation_bytes
     heads = 2 * inventory.num_heads + 2 * inventory.num_kv_heads
@@ -67,11 +68,12 @@ def carve_pass(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> PassB
         router_weights=bump.take(max_rows * used * FLOAT_BYTES),
         router_counts=bump.take(inventory.num_experts * INT32_BYTES if has_experts else 0),
         expert_rows=bump.take(max_rows * used * inventory.hidden_size * element),
+        scratch=bump.take(price_workspaces(work, max_rows=max_rows)),
     )
 
 
 def carve_verifier(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> VerifierLayout:
-    buffers = carve_pass(bump, inventory, max_rows=max_rows)
+    buffers = carve_pass(bump, inventory, max_rows=max_rows, work=inventory.window_work)
     window = WindowBuffers(
         logits=bump.take(max_rows * inventory.vocab_size * FLOAT_BYTES),
         params=bump.take(SAMPLING_BYTES),
@@ -85,7 +87,7 @@ def carve_verifier(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> V
 
 
 def carve_prompt(bump: Bump, inventory: ModelInventory, *, chunk_tokens: int, ring_slots: int) -> PromptLayout:
-    buffers = carve_pass(bump, inventory, max_rows=chunk_tokens)
+    buffers = carve_pass(bump, inventory, max_rows=chunk_tokens, work=inventory.prompt_work)
     addresses = bump.take(table_bytes(inventory))
     stride_bytes = inventory.stride_bytes
     ring = tuple(bump.take(stride_bytes) for _ in range(ring_slots))

@@ -45,6 +45,11 @@ class Lane:
     def whole(self, extent: Extent) -> Access:
         return Access(extent, self.owner)
 
+    @property
+    def scratch(self) -> tuple[Access, ...]:
+        """() where programs need none."""
+        return (self.whole(self.buffers.scratch),) if self.buffers.scratch.size_bytes else ()
+
 
 def prompt_lane(layout: PromptLayout) -> Lane:
     return Lane(Stream.PROMPT, "prompt", layout.buffers)
@@ -92,7 +97,7 @@ def launch_attention(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> La
         programs.ATTENTION,
         LayerArgs(layer, rows, lane.buffers, recipe.plan.kv[layer]),
         reads=(lane.whole(lane.buffers.header), hidden, kv, *_weights(recipe, programs.ATTENTION, layer)),
-        writes=(kv, lane.rows_of(lane.buffers.attention, rows), hidden),
+        writes=(kv, lane.rows_of(lane.buffers.attention, rows), hidden, *lane.scratch),
     )
 
 
@@ -103,7 +108,7 @@ def launch_ffn(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
         programs.FFN,
         LayerArgs(layer, rows, lane.buffers),
         reads=(hidden, *_weights(recipe, programs.FFN, layer)),
-        writes=(lane.rows_of(lane.buffers.normed, rows), hidden),
+        writes=(lane.rows_of(lane.buffers.normed, rows), hidden, *lane.scratch),
     )
 
 
@@ -119,6 +124,7 @@ def launch_router(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launc
             lane.rows_of(buffers.router_ids, rows),
             lane.rows_of(buffers.router_weights, rows),
             lane.whole(buffers.router_counts),
+            *lane.scratch,
         ),
     )
 
@@ -139,7 +145,7 @@ def launch_prompt_experts(
             lane.whole(row),
             *blobs,
         ),
-        writes=(lane.rows_of(buffers.expert_rows, rows),),
+        writes=(lane.rows_of(buffers.expert_rows, rows), *lane.scratch),
     )
 
 
@@ -159,7 +165,7 @@ def launch_window_experts(recipe: Recipe, lane: Lane, *, layer: int, rows: int, 
             result,
             TableRead(table_version),
         ),
-        writes=(lane.rows_of(buffers.expert_rows, rows), result),
+        writes=(lane.rows_of(buffers.expert_rows, rows), result, *lane.scratch),
     )
 
 
@@ -199,7 +205,7 @@ def launch_sample(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
         programs.SAMPLE,
         SampleArgs(rows, buffers, window),
         reads=(lane.rows_of(window.logits, rows), *(lane.whole(extent) for extent in inputs), *state),
-        writes=(*state, lane.whole(buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES))),
+        writes=(*state, lane.whole(buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)), *lane.scratch),
     )
 
 

@@ -1,0 +1,64 @@
+"""Scratch has room for each workspace by itself, and areas of one workspace are apart."""
+
+import itertools
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.core.extent import Extent
+from strata.core.memory.layout import Bump, carve_prompt, carve_verifier, price_prompt
+from strata.core.memory.shapes import PlanOptions
+from strata.core.serving.launches import Recipe, window_launches
+from strata.core.workspace import WorkArea, carve_workspace, price_workspaces
+from tests.engine.symbolic_card import dense_reads, prompt, small_inventory, symbolic_card
+
+SIZES = st.integers(0, 5000)
+WORKSPACES = st.lists(st.lists(st.tuples(SIZES, SIZES), max_size=5), max_size=4)
+
+
+@given(WORKSPACES, st.integers(0, 40), st.integers(0, 10**6))
+def test_every_workspace_fits_the_price_of_all_and_its_areas_are_apart(sizes, max_rows, grid):
+    workspaces = [
+        tuple(WorkArea(f"area {i}", row_bytes, fixed_bytes) for i, (row_bytes, fixed_bytes) in enumerate(areas))
+        for areas in sizes
+    ]
+    scratch = Extent(256 * grid, price_workspaces(workspaces, max_rows=max_rows))
+    for workspace in workspaces:
+        areas = carve_workspace(workspace, scratch, max_rows=max_rows)
+        assert [area.size_bytes for area in areas.values()] == [one.size_bytes(max_rows) for one in workspace]
+        assert all(scratch.contains(area) and area.offset_bytes % 256 == 0 for area in areas.values())
+        assert all(a.end_bytes <= b.offset_bytes for a, b in itertools.pairwise(areas.values()))
+
+
+def working(**change):
+    work = {"prompt_work": ((WorkArea("x", 40, 9),), (WorkArea("y", 3), WorkArea("z", 0, 5000)))}
+    return replace(small_inventory(), **{**work, "window_work": ((WorkArea("w", 700, 0),),), **change})
+
+
+@given(st.integers(1, 9000), st.integers(0, 30))
+def test_the_price_of_a_chunk_holds_its_scratch(chunk_tokens, ring_slots):
+    sizes = {"chunk_tokens": chunk_tokens, "ring_slots": ring_slots}
+    layout = carve_prompt(Bump(), working(), **sizes)
+    assert layout.buffers.scratch.size_bytes == price_workspaces(working().prompt_work, max_rows=chunk_tokens)
+    with_scratch, without = (price_prompt(working(**change), **sizes) for change in ({}, {"prompt_work": ()}))
+    assert with_scratch - without == -(-layout.buffers.scratch.size_bytes // 256) * 256
+
+
+def test_a_window_has_scratch_of_its_own_rows():
+    assert carve_verifier(Bump(), working(), max_rows=3).buffers.scratch.size_bytes == 2304
+
+
+def test_launches_that_use_scratch_declare_it_and_the_twin_serves_with_it():
+    """Under the twin's clocks: scratch of prompt and window are different bytes with an owner each."""
+    model = working()
+    card = symbolic_card(model, PlanOptions(900, chunk_tokens=256), arena_bytes=4 * 1024 * 1024)
+    assert card.serve(prompt(600, max_tokens=3)) == 3
+    recipe = Recipe(card.plan, dense_reads(model))
+    scratch = card.plan.verifier.buffers.scratch
+    users = {
+        launch.program
+        for launch in window_launches(recipe, rows=1, table_version=1)
+        if any(access.extent == scratch for access in launch.writes)
+    }
+    assert users == {"attention", "router", "experts", "ffn", "sample"}
