@@ -282,7 +282,7 @@ def test_two_failures_on_the_way_home_still_end_at_home():
         if left[0] and isinstance(command, Map):
             left[0] -= 1
             raise DeviceError("planted", command)
-        return None
+        return
 
     served = card(faults=fault)
     served.runner.begin(prompt(300, max_tokens=2))
