@@ -23,6 +23,7 @@ from sim.bytes import BytesPayload
 from sim.device import SimDevice, describe_twin
 from strata.core.errors import ConfigError, DeviceError
 from strata.core.extent import Extent, HostExtent
+from strata.core.memory.pack import PackLayout
 from strata.core.memory.planner import Plan
 from strata.core.serving.launches import Recipe, blob_content, weight_content
 from strata.core.units import format_bytes
@@ -123,20 +124,21 @@ def fill_pack(device: SimDevice, planned: PlannedModel) -> None:
     with PackReader(planned.spec) as reader:
         for name, home in pack.weights.items():
             reader.read_dense(name, device.host(home))
-        for layer, row in enumerate(pack.blobs):
-            for expert, home in enumerate(row):
-                reader.read_blob(layer=layer, expert=expert, target=device.host(home))
+        for layer, expert, home in _placed_blobs(pack):
+            reader.read_blob(layer=layer, expert=expert, target=device.host(home))
 
 
 def pack_manifest(plan: Plan) -> list[tuple[HostExtent, str]]:
     """What lies where in the pack, for the twin to hold copies against."""
     weights = [(home, weight_content(name)) for name, home in plan.pack.weights.items()]
-    blobs = [
-        (home, blob_content(layer, expert))
-        for layer, row in enumerate(plan.pack.blobs)
-        for expert, home in enumerate(row)
-    ]
-    return weights + blobs
+    return weights + [(home, blob_content(layer, expert)) for layer, expert, home in _placed_blobs(plan.pack)]
+
+
+def _placed_blobs(pack: PackLayout) -> Iterator[tuple[int, int, HostExtent]]:
+    """(layer, expert, where its blob lies) of every blob; the drafter is the layer behind the trunk's."""
+    for layer, row in enumerate((*pack.blobs, pack.block)):
+        for expert, home in enumerate(row):
+            yield layer, expert, home
 
 
 def make_steward(planned: PlannedModel, text: ModelText, device: SimDevice, thread: DeviceThread) -> Steward:

@@ -1,7 +1,7 @@
 """From what was asked for to a model and a plan: what `serve` and `plan` share. Reads the file's header and nothing
 else; needs no torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strata.core.config.context import choose_context
 from strata.core.config.refusals import check_config
@@ -12,6 +12,7 @@ from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.units import KIB, MIB, align_up
 from strata.model.architecture import spec_of
+from strata.model.drafter import with_drafter_of
 from strata.model.gguf.model_file import ModelFile, open_model
 from strata.model.inventory import inventory_of
 from strata.model.spec import ModelSpec
@@ -19,7 +20,7 @@ from strata.model.spec import ModelSpec
 
 @dataclass(frozen=True, slots=True)
 class PlannedModel:
-    """A model that fits the card it was planned for."""
+    """A model that fits the card it was planned for. `spec.drafter` is the one that was asked for, or None."""
 
     config: ServeConfig
     file: ModelFile
@@ -35,15 +36,30 @@ def plan_model(config: ServeConfig) -> PlannedModel:
         spec = spec_of(file)
     except ModelError as error:
         raise ConfigError(*(refusal.reason for refusal in check_config(config)), *error.reasons) from error
+    refusals = check_config(config, facts=model_facts(spec, inventory_of(spec)))
+    reasons = [refusal.reason for refusal in refusals]
+    try:
+        spec = choose_drafter(config, file, spec)
+    except ModelError as error:
+        reasons += error.reasons
+    if spec.drafter is not None:
+        reasons.append("--mtp is not in this version; leave --mtp out")  # until the plan has a place for the block
+    if reasons:
+        raise ConfigError(*reasons)
     inventory = inventory_of(spec)
-    refusals = check_config(config, facts=model_facts(spec, inventory))
-    if refusals:
-        raise ConfigError(*(refusal.reason for refusal in refusals))
     options = plan_options(config, spec)
     plan = plan_card(inventory, config.arena_bytes, options)
     if isinstance(plan, Refusal):
         raise ConfigError(f"{plan.reason} ({_least_vram(config, plan)})")
     return PlannedModel(config, file, spec, plan)
+
+
+def choose_drafter(config: ServeConfig, file: ModelFile, spec: ModelSpec) -> ModelSpec:
+    """`spec` with the drafter that was asked for: none, the model's own NextN block, or that of another file. Raises
+    ModelError for a file that cannot be read or is no drafter of this model."""
+    if config.mtp is None:
+        return replace(spec, drafter=None)
+    return spec if config.mtp.file is None else with_drafter_of(open_model(config.mtp.file), file, spec)
 
 
 def _least_vram(config: ServeConfig, refusal: Refusal) -> str:
@@ -67,7 +83,7 @@ def model_facts(spec: ModelSpec, inventory: ModelInventory) -> ModelFacts:
         num_expert_pairs=inventory.num_pairs,
         num_experts_used=spec.num_experts_used,
         has_output_head="output.weight" in spec.dense,
-        has_nextn_block=spec.num_nextn_layers > 0,
+        num_nextn_blocks=spec.num_nextn_layers,
     )
 
 

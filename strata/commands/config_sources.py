@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from strata.commands.option_table import OPTIONS, SWITCHES, Option, Switch
+from strata.core.config.not_yet import draft_notices
 from strata.core.config.switches import LendingSwitches, switch_notices
 from strata.core.config.values import ServeConfig
 from strata.core.errors import ConfigError
@@ -75,7 +76,8 @@ def resolve(model: str, command_line: Mapping[str, Written], environment: Mappin
         )
         for variable in found_there
     }
-    return Resolved(config, (*_unknown_variables(environment), *switch_notices(config.switches)), sources, file)
+    notices = (*_unknown_variables(environment), *switch_notices(config.switches), *draft_notices(config))
+    return Resolved(config, notices, sources, file)
 
 
 def read_switches(environment: Mapping[str, str]) -> LendingSwitches:

@@ -2,7 +2,7 @@
 does not; knows nothing of how a tensor's bytes are read or computed with.
 
 The story: `block_count` blocks, of which the last `nextn_predict_layers` are NextN (MTP) blocks. Those are checked
-like any layer, then left out of the spec but for their number: drafting is not part of this version.
+like any layer. A single one is the model's drafter; of several none is, since one is all that can be drafted with.
 """
 
 import re
@@ -15,7 +15,7 @@ from strata.model.file_tensors import FileTensors
 from strata.model.gguf.limits import quoted
 from strata.model.gguf.model_file import ModelFile
 from strata.model.hyperparameters import Hyperparameters, read_hyperparameters
-from strata.model.spec import BlobLayout, ModelSpec, TensorInfo
+from strata.model.spec import BlobLayout, DrafterSpec, ModelSpec, TensorInfo
 
 _BLOCK = re.compile(r"blk\.([0-9]{1,9})\.(.+)", re.DOTALL)
 
@@ -34,13 +34,19 @@ def spec_of(model: ModelFile) -> ModelSpec:
     _check_blocks(tensors, hyper, architecture)
     dense = tensors.take_all(global_tensors(hyper))
     blobs: list[BlobLayout | None] = []
-    for block in range(hyper.num_blocks):
+    for block in range(hyper.num_layers):
         block_dense, blob = _take_block(tensors, hyper, rules, block)
-        if block < hyper.num_layers:
-            dense |= block_dense
-            blobs.append(blob)
-    _refuse_untaken(tensors, architecture)
-    return _spec(model, architecture, hyper, dense, tuple(blobs))
+        dense |= block_dense
+        blobs.append(blob)
+    drafters = [take_drafter(tensors, hyper, rules, block) for block in range(hyper.num_layers, hyper.num_blocks)]
+    tensors.refuse_untaken(architecture)
+    return _spec(model, architecture, hyper, dense, tuple(blobs), drafters[0] if len(drafters) == 1 else None)
+
+
+def take_drafter(tensors: FileTensors, hyper: Hyperparameters, rules: ArchitectureRules, block: int) -> DrafterSpec:
+    """The NextN block `block`, checked against the keys of its file."""
+    dense, blob = _take_block(tensors, hyper, rules, block)
+    return DrafterSpec(hyper.num_experts if blob else 0, dense, blob)
 
 
 def _spec(
@@ -49,6 +55,7 @@ def _spec(
     hyper: Hyperparameters,
     dense: dict[str, TensorInfo],
     blobs: tuple[BlobLayout | None, ...],
+    drafter: DrafterSpec | None,
 ) -> ModelSpec:
     return ModelSpec(
         architecture=architecture,
@@ -70,6 +77,7 @@ def _spec(
         blobs=blobs,
         identities=model.identities,
         num_nextn_layers=hyper.num_nextn_layers,
+        drafter=drafter,
     )
 
 
@@ -80,8 +88,10 @@ def _take_block(
     for kind in ("weight", "bias"):
         parts = {f"blk.{block}.attn_{role}.{kind}": rows for role, rows in (("q", query), ("k", key), ("v", key))}
         tensors.split_rows(f"blk.{block}.attn_qkv.{kind}", parts)
-    dense = tensors.take_all(block_tensors(hyper, rules, block))
-    return dense, take_blob_layout(tensors, hyper, block) if hyper.num_experts else None
+    # A mixture may have a drafter with a dense FFN; its layers say themselves what they are.
+    is_dense = not hyper.num_experts or (block >= hyper.num_layers and f"blk.{block}.ffn_gate.weight" in tensors)
+    dense = tensors.take_all(block_tensors(hyper, rules, block, is_dense=is_dense))
+    return dense, None if is_dense else take_blob_layout(tensors, hyper, block)
 
 
 def _check_blocks(tensors: FileTensors, hyper: Hyperparameters, architecture: str) -> None:
@@ -107,9 +117,3 @@ def _in_blocks(names: Iterable[str]) -> Iterable[tuple[str, int, str]]:
     for name in names:
         if match := _BLOCK.fullmatch(name):
             yield name, int(match[1]), match[2]
-
-
-def _refuse_untaken(tensors: FileTensors, architecture: str) -> None:
-    if left := tensors.untaken():
-        more = f" and {len(left) - 1:,} more" if len(left) > 1 else ""
-        raise tensors.error(f"tensor {quoted(left[0])}{more} has no place in architecture {architecture}")

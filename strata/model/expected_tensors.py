@@ -25,9 +25,11 @@ def global_tensors(hyper: Hyperparameters) -> dict[str, Expected]:
     }
 
 
-def block_tensors(hyper: Hyperparameters, rules: ArchitectureRules, block: int) -> dict[str, Expected]:
+def block_tensors(
+    hyper: Hyperparameters, rules: ArchitectureRules, block: int, *, is_dense: bool
+) -> dict[str, Expected]:
     """Tensors of one block under their full names; those of a NextN block are a layer's and its own."""
-    tensors = _attention(hyper, rules) | _ffn(hyper)
+    tensors = _attention(hyper, rules) | _ffn(hyper, is_dense=is_dense)
     if block >= hyper.num_layers:
         tensors |= _nextn(hyper)
     return {f"blk.{block}.{name}": expected for name, expected in tensors.items()}
@@ -51,14 +53,14 @@ def _attention(hyper: Hyperparameters, rules: ArchitectureRules) -> dict[str, Ex
     return tensors
 
 
-def _ffn(hyper: Hyperparameters) -> dict[str, Expected]:
+def _ffn(hyper: Hyperparameters, *, is_dense: bool) -> dict[str, Expected]:
     norm = {"ffn_norm.weight": Expected((hyper.hidden_size,))}
-    if hyper.num_experts:
+    if not is_dense:
         return norm | {"ffn_gate_inp.weight": Expected((hyper.hidden_size, hyper.num_experts))}
     return norm | {
-        "ffn_gate.weight": Expected((hyper.hidden_size, hyper.ffn_size)),
-        "ffn_up.weight": Expected((hyper.hidden_size, hyper.ffn_size)),
-        "ffn_down.weight": Expected((hyper.ffn_size, hyper.hidden_size)),
+        "ffn_gate.weight": Expected((hyper.hidden_size, hyper.dense_ffn_size)),
+        "ffn_up.weight": Expected((hyper.hidden_size, hyper.dense_ffn_size)),
+        "ffn_down.weight": Expected((hyper.dense_ffn_size, hyper.hidden_size)),
     }
 
 

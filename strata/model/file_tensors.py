@@ -31,6 +31,12 @@ class FileTensors:
     def untaken(self) -> tuple[str, ...]:
         return tuple(self._left)
 
+    def refuse_untaken(self, architecture: str) -> None:
+        """Raises ModelError for a tensor that nobody took: it would have changed the result."""
+        if left := self.untaken():
+            more = f" and {len(left) - 1:,} more" if len(left) > 1 else ""
+            raise self.error(f"tensor {quoted(left[0])}{more} has no place in architecture {architecture}")
+
     def take(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
         """The tensor, checked. Raises ModelError when it is missing, has another shape, or a type that has no math."""
         info = self._left.pop(name, None)

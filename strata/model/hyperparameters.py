@@ -34,7 +34,8 @@ _SOFTMAX = 1  # of expert_gating_func; 0 and absent mean the architecture's own,
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
     """`num_blocks` counts NextN blocks, `num_layers` (the trunk) does not. `ffn_size` is the width of a dense FFN or of
-    one expert; `num_experts` is 0 in a dense model."""
+    one expert, `dense_ffn_size` that of a dense FFN, 0 where a mixture's file does not say it; `num_experts` is 0 in a
+    dense model."""
 
     num_blocks: int
     num_nextn_layers: int
@@ -43,6 +44,7 @@ class Hyperparameters:
     num_kv_heads: int
     head_dim: int
     ffn_size: int
+    dense_ffn_size: int
     num_experts: int
     num_experts_used: int
     expert_weights_scale: float
@@ -76,6 +78,7 @@ def read_hyperparameters(metadata: Metadata, architecture: str, rules: Architect
         num_kv_heads=num_kv_heads,
         head_dim=head_dim,
         ffn_size=_ffn_size(metadata, prefix, rules, num_blocks=num_blocks, num_experts_used=num_experts_used),
+        dense_ffn_size=metadata.per_layer_integer(f"{prefix}feed_forward_length", 0, num_layers=num_blocks),
         num_experts=num_experts,
         num_experts_used=num_experts_used,
         expert_weights_scale=metadata.number(f"{prefix}expert_weights_scale", 0.0) or 1.0,

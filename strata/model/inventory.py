@@ -1,7 +1,12 @@
 """ModelSpec -> what the planner is told. Decides nothing: sizes only."""
 
-from strata.core.inventory import ModelInventory, WeightItem
-from strata.model.spec import ModelSpec
+from collections.abc import Iterable
+
+from strata.core.inventory import DrafterInventory, ModelInventory, WeightItem
+from strata.model.spec import DrafterSpec, ModelSpec, TensorInfo
+
+OUTPUT_HEAD = "output.weight"
+_DRAFT_HEAD = ".nextn.shared_head_head.weight"
 
 
 def inventory_of(spec: ModelSpec) -> ModelInventory:
@@ -17,6 +22,23 @@ def inventory_of(spec: ModelSpec) -> ModelInventory:
         context_tokens=spec.context_tokens,
         num_experts=spec.num_experts,
         num_experts_used=spec.num_experts_used,
-        weights=tuple(WeightItem(name, info.size_bytes) for name, info in spec.dense.items()),
+        weights=_items(spec.dense.values()),
         blob_bytes=tuple(0 if blob is None else blob.size_bytes for blob in spec.blobs),
+        drafter=drafter_inventory(spec.drafter) if spec.drafter else None,
+        heads=(OUTPUT_HEAD,) if OUTPUT_HEAD in spec.dense else (),
     )
+
+
+def drafter_inventory(drafter: DrafterSpec) -> DrafterInventory:
+    """Its experts are the block, a draft head of its own is told from its other dense tensors."""
+    heads = [info for name, info in drafter.dense.items() if name.endswith(_DRAFT_HEAD)]
+    return DrafterInventory(
+        num_experts=drafter.num_experts,
+        blob_bytes=drafter.blob.size_bytes if drafter.blob else 0,
+        weights=_items(info for info in drafter.dense.values() if info not in heads),
+        heads=_items(heads),
+    )
+
+
+def _items(tensors: Iterable[TensorInfo]) -> tuple[WeightItem, ...]:
+    return tuple(WeightItem(info.name, info.size_bytes) for info in tensors)

@@ -57,20 +57,20 @@ class PackReader:
             os.close(descriptor)
 
     def read_dense(self, name: str, target: memoryview) -> None:
-        """All bytes of the dense tensor `name`, which `target` (bytes, writable) fits exactly."""
-        info = self._spec.dense[name]
+        """All bytes of the dense tensor `name`, of trunk or drafter, which `target` (bytes, writable) fits exactly."""
+        info = self._spec.tensor(name)
         assert target.nbytes == info.size_bytes, (name, target.nbytes, info.size_bytes)
         self.read_tensor(info, target)
 
     def read_tensor(self, info: TensorInfo, target: memoryview) -> None:
-        """All bytes of a tensor of this model, the NextN blocks' included."""
+        """All bytes of a tensor of this model."""
         assert target.nbytes == info.size_bytes, (info.name, target.nbytes, info.size_bytes)
         self.read_bytes(info.path, info.offset_bytes, target)
 
     def read_blob(self, *, layer: int, expert: int, target: memoryview) -> None:
         """Gate, up and down of one expert as its layer's BlobLayout says; bytes between parts become zero, so that a
-        blob has one content."""
-        blob = self._spec.blobs[layer]
+        blob has one content. The drafter is layer `num_layers`."""
+        blob = self._spec.blob_of(layer)
         assert blob is not None, f"layer {layer} is dense"
         assert target.nbytes == blob.size_bytes, (layer, target.nbytes, blob.size_bytes)
         end_bytes = 0

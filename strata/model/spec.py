@@ -64,10 +64,22 @@ class BlobLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class DrafterSpec:
+    """The NextN block behind the trunk: layer `num_layers` of the model. `dense` holds its tensors that are not part of
+    a blob, by GGUF name; what it has not of an embedding, norm or head of its own is the trunk's. `num_experts` is 0
+    and `blob` None where its FFN is dense: there is then no block that could be lent."""
+
+    num_experts: int
+    dense: dict[str, TensorInfo]
+    blob: BlobLayout | None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """`dense` holds every tensor that is not part of a blob, by GGUF name; optional ones (biases, q/k norms, output)
-    are simply absent. `blobs[layer]` is None for a dense layer. `identities` has every file that a tensor lies in, as
-    it was when its header was read."""
+    """`dense` holds every tensor of the trunk that is not part of a blob, by GGUF name; optional ones (biases, q/k
+    norms, output) are simply absent. `blobs[layer]` is None for a dense layer. `identities` has every file that a
+    tensor lies in, as it was when its header was read. `num_nextn_layers` is what the model's file says; `drafter` is
+    None unless that is 1, and may come from a file of its own (`model.drafter`)."""
 
     architecture: str
     name: str
@@ -88,6 +100,22 @@ class ModelSpec:
     blobs: tuple[BlobLayout | None, ...]
     identities: dict[Path, FileIdentity]
     num_nextn_layers: int = 0
+    drafter: DrafterSpec | None = None
+
+    def blob_of(self, layer: int) -> BlobLayout | None:
+        """The blob of any expert of `layer`; the drafter is layer `num_layers`."""
+        if layer < self.num_layers:
+            return self.blobs[layer]
+        assert layer == self.num_layers and self.drafter is not None, (layer, self.num_layers)
+        return self.drafter.blob
+
+    def tensor(self, name: str) -> TensorInfo:
+        """A dense tensor of the trunk or of the drafter."""
+        found = self.dense.get(name)
+        if found is None:
+            assert self.drafter is not None, name
+            found = self.drafter.dense[name]
+        return found
 
     @property
     def output_name(self) -> str:

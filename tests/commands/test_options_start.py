@@ -78,7 +78,8 @@ SWITCHED_ON = {
     "STRATA_MMQ_SLAB": "1",
 }
 REFUSED = [
-    "room refused: STRATA_MTP_ROOM_MIN=0 tokens without --mtp: there is no drafter whose block could be lent; unset it",
+    "room refused: STRATA_MTP_ROOM_MIN=0 tokens without --mtp: there is no drafter whose block could be lent; give "
+    "--mtp, or unset it",
     "room refused: STRATA_MTP_ROOM_MIN=0 tokens with --batch: slot drafters share the block; leave --batch out",
     "elastic loan refused: STRATA_PREFILL_ELASTIC_LOAN=1 without --vram-elastic: only a segmented arena can be "
     "remapped; unset it",
@@ -86,8 +87,9 @@ REFUSED = [
     "raise --vram-segment-mib, or describe a small virtual card with --twin-segment-kib",
     "elastic loan refused: STRATA_PREFILL_ELASTIC_LOAN=1 with --batch; leave --batch out",
     "repeat loan refused: STRATA_PREFILL_REPEAT_LOAN=1 without STRATA_PREFILL_MTP_LOAN=1; unset this one",
-    "head loan refused: STRATA_PREFILL_HEAD_LOAN=1 without --mtp; unset it",
-    "head loan refused: STRATA_PREFILL_HEAD_LOAN=1 with spec=1 rows, at least 2 are needed; unset it",
+    "head loan refused: STRATA_PREFILL_HEAD_LOAN=1 without --mtp; give --mtp, or unset it",
+    "head loan refused: STRATA_PREFILL_HEAD_LOAN=1 with spec=1 rows, at least 2 are needed; raise --spec (with "
+    "--mtp it is 3 by default), or unset it",
     "head loan refused: STRATA_PREFILL_HEAD_LOAN=1, the model has no output head of its own (its token embedding is "
     "used, which every read needs); unset it",
     "--kv-resident=9 is not in this version; leave --kv-resident out",
@@ -118,7 +120,7 @@ def test_a_refusal_reads_the_models_header_and_nothing_behind_it(tmp_path: Path)
     )
     assert large.stat().st_size - small.stat().st_size > 10 * MIB
     refusals = [start(tmp_path, "serve", str(model), "--mtp", "--vram", "1GiB") for model in (small, large)]
-    assert all("the model has no NextN block" in ended.err[0] and ended.code == 2 for ended in refusals)
+    assert all("the model has no NextN block" in ended.err[1] and ended.code == 2 for ended in refusals)
     assert not any(ended.touched & FORBIDDEN for ended in refusals)
     assert abs(refusals[1].read_bytes - refusals[0].read_bytes) < MIB
 

@@ -16,7 +16,7 @@ def reasons(config: ServeConfig, facts: ModelFacts | None = None) -> list[str]:
 
 def facts(**changes: object) -> ModelFacts:
     values = {"context_tokens": 512, "num_expert_pairs": 32, "num_experts_used": 2}
-    return ModelFacts(**{**values, "has_output_head": True, "has_nextn_block": True, **changes})
+    return ModelFacts(**{**values, "has_output_head": True, "num_nextn_blocks": 1, **changes})
 
 
 def test_all_reasons_are_given_at_once():
@@ -43,7 +43,7 @@ def test_the_defaults_are_not_refused(known):
         (ServeConfig("m", min_cache_slots=0), "cache-min-slots=0 slots; give --cache-min-slots 1 or more"),
         (ServeConfig("m", write_deadline_s=0.0), "write-deadline=0 s; give --write-deadline more than 0"),
         (ServeConfig("m", shutdown_grace_s=-0.5), "shutdown-grace=-0.5 s; give --shutdown-grace 0 or more"),
-        (ServeConfig("m", spec_rows=9), "spec=9 rows; leave --spec out"),
+        (ServeConfig("m", spec_rows=9), "spec=9 rows; give --spec 1 to 8, or leave --spec out"),
         (ServeConfig("m", host=""), "host refused: it is empty; give --host an address (0.0.0.0 for every one)"),
         (ServeConfig("m", host=" "), "host refused: it is empty; give --host an address (0.0.0.0 for every one)"),
     ],

@@ -115,7 +115,12 @@ class Case:
 
     @property
     def has_block(self) -> bool:
-        return self.facts is not None and (self.facts.has_nextn_block or self.set_to.get("MTP", "0") not in "01")
+        return self.num_blocks > 0
+
+    @property
+    def num_blocks(self) -> int:
+        has_file = self.set_to.get("MTP", "0") not in "01"
+        return 1 if has_file else self.facts.num_nextn_blocks if self.facts is not None else 0
 
 
 Rule = tuple[str, str, Callable[[Case], bool]]
@@ -165,7 +170,7 @@ RULES: tuple[Rule, ...] = (
     ("ctx refused", "2 or more", lambda c: c.number("CTX", 2) < 2),
     ("prefill refused", "multiple of 256", lambda c: c.chunk is not None and c.chunk in (0, 300)),
     ("short-read refused", "leave --short-read out", lambda c: c.number("SHORT_READ") < 0),
-    ("spec refused", "leave --spec out", lambda c: c.set_to.get("SPEC") in ("0", "9")),
+    ("spec refused", "give --spec 1 to 8, or leave --spec out", lambda c: c.set_to.get("SPEC") in ("0", "9")),
     ("host refused", "it is empty; give --host", lambda c: c.set_to.get("HOST") == ""),
     ("port refused", "to 65535", lambda c: c.set_to.get("PORT") in ("-1", "65536")),
     ("api-key refused", "empty", lambda c: c.set_to.get("API_KEY") == ""),
@@ -242,7 +247,10 @@ RULES: tuple[Rule, ...] = (
     ("mtp loan refused", "at least 2 are needed", lambda c: c.on("PREFILL_MTP_LOAN") and c.rows < 2),
     ("head loan refused", " without --mtp", lambda c: c.on("PREFILL_HEAD_LOAN") and not c.on("MTP")),
     ("head loan refused", "at least 2 are needed", lambda c: c.on("PREFILL_HEAD_LOAN") and c.rows < 2),
-    ("mtp refused", "no NextN block", lambda c: c.facts is not None and c.on("MTP") and not c.has_block),
+    ("mtp refused", "no NextN block; name a d", lambda c: c.facts is not None and c.on("MTP") and not c.has_block),
+    ("mtp refused", "2 NextN blocks, one can be the drafter; name a drafter with --mtp FILE", lambda c: (
+        c.facts is not None and c.on("MTP") and c.num_blocks == 2
+    )),
     (
         "mtp loan refused",
         "no NextN block",
@@ -258,8 +266,6 @@ RULES: tuple[Rule, ...] = (
     unbuilt_flag("VRAM_ELASTIC"),
     unbuilt_value("RESIDENT_BUDGET_GIB", lambda c: c.given("RESIDENT_BUDGET_GIB")),
     unbuilt_value("SHORT_READ", lambda c: c.given("SHORT_READ")),
-    ("--mtp", "is not in this version", lambda c: c.on("MTP")),
-    unbuilt_value("SPEC", lambda c: c.set_to.get("SPEC") in ("2", "8")),
     unbuilt_flag("VERIFY_LENT"),
     unbuilt_value("BATCH", lambda c: c.given("BATCH") and not c.room and not c.elastic),
     *(unbuilt_flag(name) for name in LOAN_FREE[:-1]),
@@ -290,7 +296,7 @@ FACTS = st.none() | st.builds(
     num_expert_pairs=st.sampled_from((0, 32)),
     num_experts_used=st.just(2),
     has_output_head=st.booleans(),
-    has_nextn_block=st.booleans(),
+    num_nextn_blocks=st.sampled_from((0, 1, 2)),
 )
 ENVIRONMENTS = st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in VALUES.items()})
 
@@ -333,7 +339,7 @@ def test_the_refusals_are_those_of_the_table(environment, command, facts):
 
 @pytest.mark.parametrize("name", sorted(VALUES))
 def test_every_pair_of_values_is_judged_as_the_table_says(name):
-    facts = ModelFacts(512, 32, 2, has_output_head=False, has_nextn_block=False)
+    facts = ModelFacts(512, 32, 2, has_output_head=False, num_nextn_blocks=0)
     for value in VALUES[name]:
         for other in VALUES:
             for value_of_other in VALUES[other]:
@@ -345,9 +351,12 @@ def test_every_rule_of_the_table_applies_somewhere():
     everything = {name: values[-1] for name, values in VALUES.items()}
     lowest = {name: values[0] for name, values in VALUES.items()}
     seen: set[tuple[str, str]] = set()
-    bare, full = (ModelFacts(512, pairs, 2, has_output_head=False, has_nextn_block=False) for pairs in (0, 32))
+    known = [
+        ModelFacts(512, pairs, 2, has_output_head=False, num_nextn_blocks=blocks)
+        for pairs, blocks in ((0, 0), (32, 0), (32, 2))
+    ]
     for name in (None, *VALUES):
-        for facts in (bare, full):
+        for facts in known:
             for base in (everything, lowest, {}):
                 for value in VALUES[name] if name else ("",):
                     environment = {**base, **({name: value} if name else {})}

@@ -10,7 +10,7 @@ import torch
 from sim.bytes import BytesPayload
 from sim.device import Faults, SimDevice, describe_twin
 from strata.boot import fill_pack, pack_manifest
-from strata.core.config.values import ServeConfig
+from strata.core.config.values import Mtp, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions
@@ -24,7 +24,7 @@ from strata.model.gguf.model_file import open_model
 from strata.model.inventory import inventory_of
 from strata.model.program_reads import dense_reads
 from strata.model.programs.build import build_programs
-from strata.planning import PlannedModel
+from strata.planning import PlannedModel, choose_drafter
 
 SEGMENT_BYTES = 1024 * 1024
 
@@ -61,15 +61,21 @@ class RealCard:
 
 @contextmanager
 def real_card(
-    path: Path, options: PlanOptions, *, arena_bytes: int = 16 * SEGMENT_BYTES, faults: Faults | None = None
+    path: Path,
+    options: PlanOptions,
+    *,
+    arena_bytes: int = 16 * SEGMENT_BYTES,
+    faults: Faults | None = None,
+    mtp: Mtp | None = None,
 ) -> Iterator[RealCard]:
     """Started and idle. One thread: bits must not depend on how many there are, and tests run beside others."""
     torch.set_num_threads(1)
+    config = ServeConfig(str(path), mtp=mtp)
     file = open_model(path)
-    spec = spec_of(file)
+    spec = choose_drafter(config, file, spec_of(file))
     plan = plan_card(inventory_of(spec), arena_bytes, options)
     assert not isinstance(plan, Refusal), plan
-    planned = PlannedModel(ServeConfig(str(path)), file, spec, plan)
+    planned = PlannedModel(config, file, spec, plan)
     description = describe_twin(
         arena_bytes=arena_bytes,
         segment_bytes=SEGMENT_BYTES,

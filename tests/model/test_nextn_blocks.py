@@ -6,9 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from strata.core.config.refusals import check_config
+from strata.core.config.values import Mtp, ServeConfig
 from strata.core.errors import ModelError
 from strata.model.architecture import spec_of
 from strata.model.gguf.model_file import open_model
+from strata.model.inventory import inventory_of
+from strata.planning import model_facts
 from tests.fixtures.gguf_file import Array, ModelShape, write_gguf
 from tests.fixtures.models import model_shape
 from tests.fixtures.weights import random_tensors
@@ -28,17 +32,30 @@ def nextn_tensors(kind: str, blocks: int) -> dict[str, Array]:
     return tensors
 
 
-def outcome(path: Path, *, key: int, tensors: dict[str, Array], shape: ModelShape | None = None) -> str:
+def outcome(
+    path: Path, *, key: int, tensors: dict[str, Array], shape: ModelShape | None = None, mtp: Mtp | None = None
+) -> str:
     write_gguf(path, replace(shape or model_shape("qwen3moe", layers=LAYERS), nextn=key), tensors, quants={})
     try:
         spec = spec_of(open_model(path))
     except ModelError as error:
         return str(error)
+    if refusals := check_config(ServeConfig(str(path), mtp=mtp), facts=model_facts(spec, inventory_of(spec))):
+        return refusals[0].reason
     assert not any(".nextn." in name or name.startswith("blk.2.") for name in spec.dense)
     assert spec.num_layers == len(spec.blobs) == LAYERS
+    assert (spec.drafter is not None) == (spec.num_nextn_layers == 1)
     return f"accepted with {spec.num_nextn_layers}"
 
 
+WITH_MTP = {
+    "accepted with 0": "mtp refused: the model has no NextN block; name a drafter with --mtp FILE, or leave --mtp out",
+    "accepted with 2": "mtp refused: the model has 2 NextN blocks, one can be the drafter; name a drafter with",
+}
+"""What becomes of an outcome when a drafter is asked for; all others stay what they are."""
+
+
+@pytest.mark.parametrize("mtp", [None, Mtp()])
 @pytest.mark.parametrize(
     ("key", "kind", "expected"),
     [
@@ -53,9 +70,11 @@ def outcome(path: Path, *, key: int, tensors: dict[str, Array], shape: ModelShap
         (2, "all", "accepted with 2"),
     ],
 )
-def test_keys_and_nextn_tensors_are_held_against_each_other(key: int, kind: str, expected: str, tmp_path: Path) -> None:
-    tensors = nextn_tensors(kind, blocks=max(key, 1))
-    assert expected in outcome(tmp_path / "m.gguf", key=key, tensors=tensors)
+def test_keys_and_nextn_tensors_are_held_against_each_other(
+    key: int, kind: str, expected: str, mtp: Mtp | None, tmp_path: Path
+) -> None:
+    seen = outcome(tmp_path / "m.gguf", key=key, tensors=nextn_tensors(kind, blocks=max(key, 1)), mtp=mtp)
+    assert (expected if mtp is None else WITH_MTP.get(expected, expected)) in seen
 
 
 def test_a_nextn_block_inside_the_trunk_is_refused(tmp_path: Path) -> None:

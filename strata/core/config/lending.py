@@ -142,11 +142,12 @@ def _check_parts(config: ServeConfig) -> Iterator[Refusal]:
 
 def _check_model(config: ServeConfig, facts: ModelFacts) -> Iterator[Refusal]:
     """A drafter in a file of its own brings its own block."""
-    has_block = facts.has_nextn_block or (config.mtp is not None and config.mtp.file is not None)
-    if config.mtp is not None and not has_block:
+    num_blocks = 1 if config.mtp is not None and config.mtp.file is not None else facts.num_nextn_blocks
+    if config.mtp is not None and num_blocks != 1:
+        found = f"{num_blocks} NextN blocks, one can be the drafter" if num_blocks else "no NextN block"
         remedy = advise(("name a drafter with --mtp FILE", "--mtp"), ("leave --mtp out", None))
-        yield Refusal(f"mtp refused: the model has no NextN block; {remedy}")
-    if config.switches.prefill_mtp_loan and not has_block:
+        yield Refusal(f"mtp refused: the model has {found}; {remedy}")
+    if config.switches.prefill_mtp_loan and not num_blocks:
         yield Refusal("mtp loan refused: STRATA_PREFILL_MTP_LOAN=1, the model has no NextN block; unset it")
     if config.switches.prefill_head_loan and not facts.has_output_head:
         yield Refusal(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from strata.core.config.values import ServeConfig
 from strata.core.errors import Refusal
-from strata.core.programs import MAX_WINDOW_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +31,6 @@ def _budget(config: ServeConfig) -> object:
     return None if config.resident_budget_bytes is None else f"{config.resident_budget_bytes:,} B"
 
 
-def _spec(config: ServeConfig) -> object:
-    return config.spec_rows if config.spec_rows in range(2, MAX_WINDOW_ROWS + 1) else None
-
-
-def _mtp(config: ServeConfig) -> object:
-    return None if config.mtp is None else config.mtp.file or True
-
-
 def _room(config: ServeConfig) -> object:
     return config.switches.mtp_room_min if config.switches.is_room_on else None
 
@@ -62,8 +53,6 @@ NOT_YET = (
     _flag("--vram-elastic", "is_vram_elastic"),
     NotYet("--resident-budget-gib", _budget),
     _value("--short-read", "short_read_tokens"),
-    NotYet("--mtp", _mtp),
-    NotYet("--spec", _spec, part="above 1"),
     _flag("--verify-lent", "is_lent_verified"),
     _value("--batch", "batch_slots"),
     _flag("--pipeline-windows", "has_pipeline_windows"),
@@ -89,6 +78,12 @@ NOT_YET = (
 )
 
 _NAMES = frozenset(row.name for row in NOT_YET)
+
+
+def draft_notices(config: ServeConfig) -> list[str]:
+    """A drafter is loaded and may be lent, and windows are planned as wide as was asked; nothing is drafted yet."""
+    is_asked = config.mtp is not None or config.window_rows > 1
+    return ["drafts: not in this version, every window has one row"] if is_asked else []
 
 
 def is_built(name: str) -> bool:

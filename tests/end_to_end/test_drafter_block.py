@@ -1,0 +1,57 @@
+"""The drafter's bytes in the host master: what the twin holds copies against is what the file says, from one file and
+from two, and a reply does not depend on whether there is a drafter."""
+
+from pathlib import Path
+
+import pytest
+
+from strata.boot import pack_manifest
+from strata.core.config.values import Mtp
+from strata.core.memory.shapes import PlanOptions
+from strata.core.serving.launches import blob_content, weight_content
+from strata.model.pack_reader import PackReader
+from tests.end_to_end.real_card import RealCard, real_card
+from tests.fixtures.lend_model import NUM_EXPERTS, NUM_LAYERS, LendPair
+
+pytestmark = pytest.mark.slow
+
+OPTIONS = PlanOptions(512, chunk_tokens=256, ring_slots=12, num_cache_slots=40)
+IDS = tuple((i * i * i + 7 * i) % 311 for i in range(300))
+
+
+def block_of(card: RealCard) -> list[bytes]:
+    return [bytes(card.device.host(home)) for home in card.planned.plan.pack.block]
+
+
+def blobs_of_file(card: RealCard) -> list[bytes]:
+    blobs = []
+    with PackReader(card.planned.spec) as reader:
+        for expert in range(NUM_EXPERTS):
+            target = bytearray(card.planned.plan.pack.block[expert].size_bytes)
+            reader.read_blob(layer=NUM_LAYERS, expert=expert, target=memoryview(target))
+            blobs.append(bytes(target))
+    return blobs
+
+
+def test_the_block_is_in_the_pack_and_changes_no_reply(lend_model: Path, lend_pair: LendPair) -> None:
+    with real_card(lend_model, OPTIONS) as card:
+        assert card.planned.plan.pack.block == ()
+        expected = (card.serve(IDS), list(card.logits))
+    blocks = []
+    for model, mtp in ((lend_model, Mtp()), (lend_pair.trunk, Mtp(str(lend_pair.drafter)))):
+        with real_card(model, OPTIONS, mtp=mtp) as card:
+            assert (card.serve(IDS), card.logits) == expected
+            blocks.append(block_of(card))
+            assert blocks[-1] == blobs_of_file(card)
+    assert len(set(blocks[0])) == NUM_EXPERTS and blocks[0] == blocks[1]
+
+
+def test_the_manifest_names_the_drafter_as_the_layer_behind_the_trunk(lend_model: Path) -> None:
+    with real_card(lend_model, OPTIONS, mtp=Mtp()) as card:
+        plan = card.planned.plan
+        names = dict(pack_manifest(plan))
+    assert [names[home] for home in plan.pack.block] == [blob_content(NUM_LAYERS, e) for e in range(NUM_EXPERTS)]
+    assert plan.inventory.drafter is not None
+    for item in plan.inventory.drafter.weights:
+        assert names[plan.pack.weights[item.name]] == weight_content(item.name)
+    assert len(names) == len(set(names.values())) == len(plan.pack.weights) + 9 * NUM_EXPERTS
