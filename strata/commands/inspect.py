@@ -1,14 +1,18 @@
 """`strata inspect`: what a model file holds, from its header alone."""
 
+import re
 from collections import Counter
 
+from strata.commands.drafter_text import drafter_line
 from strata.commands.terminal_text import one_line
 from strata.core.units import format_bytes
 from strata.model.architecture import spec_of
 from strata.model.gguf.model_file import ModelFile, open_model
+from strata.model.inventory import drafter_inventory
 from strata.model.quant_types import QUANT_TYPES
 from strata.model.spec import ModelSpec, TensorInfo
 
+_BLOCK = re.compile(r"blk\.(\d+)\.")
 _GROUPS = (
     ("experts", ("_exps.", ".ffn_gate.", ".ffn_up.", ".ffn_down.")),
     ("attention", (".attn_",)),
@@ -43,20 +47,29 @@ def inspect_lines(file: ModelFile, spec: ModelSpec) -> list[str]:
         f"shape         {spec.num_layers} layers, hidden {spec.hidden_size}, heads {spec.num_heads}/"
         f"{spec.num_kv_heads} of {spec.head_dim}, vocabulary {spec.vocab_size:,}, context {spec.context_tokens:,}",
         f"experts       {experts}",
-        f"MTP           {_count(spec.num_nextn_layers, 'NextN block')}",
+        f"MTP           {_mtp(spec)}",
         f"chat template {'in the file' if template else 'none: ChatML is used'}",
         "",
-        *group_lines(list(file.tensors.values())),
+        *group_lines(list(file.tensors.values()), num_layers=spec.num_layers),
     ]
 
 
-def group_lines(tensors: list[TensorInfo]) -> list[str]:
-    """Tensors by group: how many, how many bytes, in which types."""
+def _mtp(spec: ModelSpec) -> str:
+    found = _count(spec.num_nextn_layers, "NextN block")
+    if spec.num_nextn_layers > 1:
+        return f"{found}; one can be the drafter"
+    if spec.drafter is None:
+        return found
+    return f"{found}: {drafter_line(drafter_inventory(spec.drafter), num_experts_used=spec.num_experts_used)}"
+
+
+def group_lines(tensors: list[TensorInfo], *, num_layers: int) -> list[str]:
+    """Tensors by group: how many, how many bytes, in which types. Blocks behind `num_layers` are NextN blocks."""
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     types: dict[str, Counter[str]] = {}
     for tensor in tensors:
-        group = group_of(tensor.name)
+        group = group_of(tensor.name, num_layers=num_layers)
         counts[group] += 1
         sizes[group] += tensor.size_bytes
         types.setdefault(group, Counter())[QUANT_TYPES[tensor.type_id].name] += 1
@@ -72,9 +85,9 @@ def _count(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
-def group_of(name: str) -> str:
-    """The part of a model that a tensor belongs to, by its GGUF name."""
-    if ".nextn." in name:
+def group_of(name: str, *, num_layers: int) -> str:
+    """The part of a model that a tensor belongs to, by its GGUF name: a NextN block is one part."""
+    if (block := _BLOCK.match(name)) and int(block[1]) >= num_layers:
         return "MTP"
     for group, marks in _GROUPS:
         if any(mark in name for mark in marks):

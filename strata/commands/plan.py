@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from strata.commands.card_map import OwnedBytes, render_map
+from strata.commands.drafter_text import drafter_json, drafter_line
 from strata.core.config.values import ServeConfig
 from strata.core.memory.planner import Plan
 from strata.core.units import format_bytes
@@ -36,6 +37,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "lent_bytes": longest.extent.size_bytes if longest.lent else 0,
         "expert_pairs": plan.inventory.num_pairs,
         "expert_bytes": plan.inventory.expert_bytes,
+        "drafter": drafter_json(plan.inventory.drafter, num_experts_used=plan.inventory.num_experts_used),
         "pack_bytes": plan.pack.size_bytes,
         "staging_bytes": plan.staging.size_bytes,
         "regions": [
@@ -74,6 +76,8 @@ def plan_lines(plan: Plan) -> list[str]:
             f"experts   {inventory.num_pairs:,} blobs, {format_bytes(inventory.expert_bytes)}; "
             f"{len(plan.slots):,} resident, {plan.num_missing_pairs:,} read over the link"
         )
+    if inventory.drafter is not None:
+        lines.append(f"drafter   {drafter_line(inventory.drafter, num_experts_used=inventory.num_experts_used)}")
     lines.append(
         f"host      {format_bytes(plan.pack.size_bytes)} of weights, {format_bytes(plan.staging.size_bytes)} staging"
     )
