@@ -42,8 +42,6 @@ def plan_model(config: ServeConfig) -> PlannedModel:
         spec = choose_drafter(config, file, spec)
     except ModelError as error:
         reasons += error.reasons
-    if spec.drafter is not None:
-        reasons.append("--mtp is not in this version; leave --mtp out")  # until the plan has a place for the block
     if reasons:
         raise ConfigError(*reasons)
     inventory = inventory_of(spec)

@@ -38,6 +38,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "expert_pairs": plan.inventory.num_pairs,
         "expert_bytes": plan.inventory.expert_bytes,
         "drafter": drafter_json(plan.inventory.drafter, num_experts_used=plan.inventory.num_experts_used),
+        "room_slots": len(plan.room),
         "pack_bytes": plan.pack.size_bytes,
         "staging_bytes": plan.staging.size_bytes,
         "regions": [
@@ -78,6 +79,7 @@ def plan_lines(plan: Plan) -> list[str]:
         )
     if inventory.drafter is not None:
         lines.append(f"drafter   {drafter_line(inventory.drafter, num_experts_used=inventory.num_experts_used)}")
+        lines.append(f"          the block has room for {len(plan.room):,} ring slots")
     lines.append(
         f"host      {format_bytes(plan.pack.size_bytes)} of weights, {format_bytes(plan.staging.size_bytes)} staging"
     )

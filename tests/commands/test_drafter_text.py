@@ -62,6 +62,9 @@ def test_plan_shows_the_drafter_that_was_asked_for(lend_model: Path) -> None:
     inventory = inventory_of(spec_of(open_model(lend_model)))
     plan = plan_card(inventory, 64 * MIB, PlanOptions(2048))
     assert isinstance(plan, Plan)
-    [line] = [line for line in plan_lines(plan) if line.startswith("drafter")]
-    assert "block of 64 experts x 27,840 B = 1.7 MiB" in line
-    assert plan_json(plan)["drafter"] == drafter_json(inventory.drafter, num_experts_used=4)
+    lines = plan_lines(plan)
+    [first] = [index for index, line in enumerate(lines) if line.startswith("drafter")]
+    assert "block of 64 experts x 27,840 B = 1.7 MiB" in lines[first]
+    assert lines[first + 1].strip() == "the block has room for 303 ring slots"
+    told = plan_json(plan)
+    assert (told["drafter"], told["room_slots"]) == (drafter_json(inventory.drafter, num_experts_used=4), 303)

@@ -209,6 +209,18 @@ def test_a_line_about_an_unknown_variable_leaves_json_alone(tmp_path: Path, mode
     assert len(ended.err) == 1 and "did you mean STRATA_MTP_ROOM_MIN?" in ended.err[0]
 
 
+@pytest.mark.parametrize("variables", [{"STRATA_MTP": "1"}, {"STRATA_SPEC": "2"}])
+def test_a_drafter_is_planned_for_and_one_line_says_that_nothing_is_drafted(
+    lend_model: Path, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    ended = start(tmp_path, "plan", str(lend_model), "--json", "--vram", "16MiB", **variables)
+    assert (ended.code, ended.err) == (0, ["strata: drafts: not in this version, every window has one row"])
+    plan = json.loads(ended.out)
+    owners = [region["owner"] for region in plan["regions"]]
+    assert ("block" in owners) == ("STRATA_MTP" in variables) == (plan["drafter"] is not None)
+    assert not ended.touched & FORBIDDEN
+
+
 def test_a_server_runs_with_the_geometry_that_was_asked_for(tmp_path: Path, model: Path) -> None:
     """Options of all three sources at once; the prompt is longer than a chunk, so it is read through the ring."""
     file = tmp_path / "strata.toml"

@@ -1,17 +1,20 @@
 """The drafter's bytes in the host master: what the twin holds copies against is what the file says, from one file and
 from two, and a reply does not depend on whether there is a drafter."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from strata.boot import pack_manifest
+from strata.commands.api_client import connect, get_json
+from strata.commands.child_server import child_server
 from strata.core.config.values import Mtp
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.launches import blob_content, weight_content
 from strata.model.pack_reader import PackReader
 from tests.end_to_end.real_card import RealCard, real_card
-from tests.fixtures.lend_model import NUM_EXPERTS, NUM_LAYERS, LendPair
+from tests.fixtures.lend_model import BLOCK_BYTES, NUM_EXPERTS, NUM_LAYERS, LendPair
 
 pytestmark = pytest.mark.slow
 
@@ -44,6 +47,20 @@ def test_the_block_is_in_the_pack_and_changes_no_reply(lend_model: Path, lend_pa
             blocks.append(block_of(card))
             assert blocks[-1] == blobs_of_file(card)
     assert len(set(blocks[0])) == NUM_EXPERTS and blocks[0] == blocks[1]
+
+
+def test_a_server_with_a_drafter_says_what_one_without_says(lend_pair: LendPair) -> None:
+    replies, owners = [], []
+    for options in ((), ("--mtp", str(lend_pair.drafter), "--spec", "2")):
+        command = [sys.executable, "-m", "strata", "serve", str(lend_pair.trunk), "--port", "0", "--vram", "16MiB"]
+        with child_server([*command, "--ctx", "1024", *options]) as server, connect(server.url) as client:
+            reply = client.post("/v1/completions", json={"prompt": "to and fro " * 30, "max_tokens": 6, "seed": 3})
+            assert reply.status_code == 200, reply.text
+            replies.append(reply.json()["choices"])
+            owners.append({row["owner"]: row["size_bytes"] for row in get_json(client, "/debug/card")["rows"]})
+            assert server.stop() == 0
+    assert replies[0] == replies[1]
+    assert "block" not in owners[0] and owners[1]["block"] == BLOCK_BYTES
 
 
 def test_the_manifest_names_the_drafter_as_the_layer_behind_the_trunk(lend_model: Path) -> None:
