@@ -93,6 +93,7 @@ def open_twin(planned: PlannedModel) -> SimDevice:
         segment_bytes=planned.config.segment_bytes,
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
+        behind_bytes=plan.behind_bytes,
     )
     programs = build_programs(
         spec,
@@ -100,7 +101,7 @@ def open_twin(planned: PlannedModel) -> SimDevice:
         kv_format=plan.options.kv_format,
         context_tokens=plan.options.context_tokens,
         arena_address=description.arena_address,
-        arena_bytes=description.arena_bytes,
+        arena_bytes=description.range_bytes,
     )
     device = SimDevice(description, programs, BytesPayload(description), manifest=pack_manifest(plan))
     fill_pack(device, planned)

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 
 from strata.core.config.context import choose_context
 from strata.core.config.refusals import check_config
+from strata.core.config.switches import LendingSwitches
 from strata.core.config.values import ModelFacts, ServeConfig
 from strata.core.errors import ConfigError, ModelError, Refusal
 from strata.core.inventory import ModelInventory
+from strata.core.lending.policy import NEVER, LendingPolicy
 from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.units import KIB, MIB, align_up
@@ -97,4 +99,17 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
         max_chunk_tokens=config.prefill.max_chunk_tokens,
         ring_slots=config.switches.prefill_ring,
         min_cache_slots=config.min_cache_slots,
+        policy=lending_policy(config.switches),
+        segment_bytes=config.segment_bytes,
+    )
+
+
+def lending_policy(switches: LendingSwitches) -> LendingPolicy:
+    return LendingPolicy(
+        room_min_tokens=switches.mtp_room_min,
+        is_elastic=switches.prefill_elastic_loan,
+        lends_block=switches.prefill_mtp_loan,
+        lends_head=switches.prefill_head_loan,
+        retains_startup=switches.prefill_retain_startup_chunk,
+        repeat_min_tokens=switches.repeat_min_tokens if switches.prefill_repeat_loan else NEVER,
     )

@@ -1,12 +1,15 @@
 """`strata plan`: the memory map and geometry that `serve` would choose, or the refusal with the missing bytes."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from strata.commands.card_map import OwnedBytes, render_map
 from strata.commands.drafter_text import drafter_json, drafter_line
 from strata.core.config.values import ServeConfig
+from strata.core.lending.policy import NEVER
 from strata.core.memory.planner import Plan
+from strata.core.memory.read_plan import ReadPlan
 from strata.core.units import format_bytes
 from strata.planning import plan_model
 
@@ -39,6 +42,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "expert_bytes": plan.inventory.expert_bytes,
         "drafter": drafter_json(plan.inventory.drafter, num_experts_used=plan.inventory.num_experts_used),
         "room_slots": len(plan.room),
+        "loans": [loan_json(name, read) for name, read in loans_of(plan)],
         "pack_bytes": plan.pack.size_bytes,
         "staging_bytes": plan.staging.size_bytes,
         "regions": [
@@ -52,9 +56,54 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     }
 
 
+def loans_of(plan: Plan) -> list[tuple[str, ReadPlan]]:
+    """The longest read, with each loan that is switched on in and out."""
+    policy, tokens = plan.options.policy, plan.options.context_tokens
+    rows = [("cache slots" if plan.lendable else "none", plan.read(tokens))]
+    if plan.zone is not None:
+        rows.append(("segments", plan.read(tokens, has_segments=True)))
+    if policy.room_min_tokens != NEVER:
+        rows += [(f"{name} + room", read.with_room(plan.room)) for name, read in rows if not _has_block(plan, name)]
+    return rows
+
+
+def _has_block(plan: Plan, name: str) -> bool:
+    """The block is away with the segments, so it is no room."""
+    return name == "segments" and plan.options.policy.lends_block
+
+
+def loan_json(name: str, read: ReadPlan) -> dict[str, Any]:
+    return {
+        "loans": name,
+        "chunk_tokens": read.layout.chunk_tokens,
+        "ring_slots": len(read.layout.ring),
+        "room_slots": len(read.layout.ring) - read.num_rule_slots,
+        "lent_slots": len(read.lent),
+        "prompt_bytes": read.extent.size_bytes,
+    }
+
+
+def loan_lines(plan: Plan) -> Iterator[str]:
+    """Nothing where there is only one way to read."""
+    rows = loans_of(plan)
+    if len(rows) == 1:
+        return
+    width = max(len(name) for name, _ in rows)
+    for number, (name, read) in enumerate(rows):
+        rule, room = read.num_rule_slots, len(read.layout.ring) - read.num_rule_slots
+        ring = f"{rule} + {room}" if room else f"{rule}"
+        yield (
+            f"{'loans' if number == 0 else '':<10}{name:<{width}}  chunk {read.layout.chunk_tokens:,}, ring {ring}, "
+            f"{len(read.lent):,} slots lent, {format_bytes(read.extent.size_bytes)} for the prompt"
+        )
+    if plan.zone is not None:
+        parts = ", ".join(f"{part.name} {format_bytes(part.extent.size_bytes)}" for part in plan.zone.parts)
+        yield f"          segments: {plan.zone.num_segments} of {format_bytes(plan.zone.segment_bytes)}: {parts}"
+
+
 def lending_line(plan: Plan) -> str:
-    """Where a read gets its bytes from."""
-    longest = plan.read(plan.options.context_tokens)
+    """Where a read gets its bytes from, with all that it may borrow."""
+    longest = plan.read(plan.options.context_tokens, has_segments=plan.zone is not None)
     if not longest.lent:
         return "in an arena of their own"
     return f"on {len(longest.lent)} lent slots, {format_bytes(longest.extent.size_bytes)}, at the longest read"
@@ -72,6 +121,7 @@ def plan_lines(plan: Plan) -> list[str]:
     ]
     if plan.no_loan:
         lines.append(f"          {plan.no_loan}")
+    lines += loan_lines(plan)
     if inventory.num_pairs:
         lines.append(
             f"experts   {inventory.num_pairs:,} blobs, {format_bytes(inventory.expert_bytes)}; "

@@ -32,8 +32,12 @@ class EngineStatistics:
     num_loans: int  # times that cache slots were lent to a read
     lent_bytes: int  # given to reads, summed over the loans
     refilled_bytes: int  # copied back into lent slots
+    num_rooms: int  # times that the drafter's block was ring
+    room_bytes: int  # copied back into it
+    num_segment_loans: int  # times that segments went behind the arena, the one of the start included
+    restored_bytes: int  # copied back into regions that were away
     num_launches: int
-    num_maps_while_serving: int
+    num_maps_while_serving: int  # but for segments that a loan moved
     chunk_tokens: int  # the planned chunk
     ring_slots: int  # the planned ring
 

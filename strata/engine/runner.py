@@ -9,14 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from strata.core import programs
-from strata.core.commands import Access, Command, Copy, Fill, Launch, Stream, Transfer, size_of
+from strata.core.commands import Access, Command, Copy, Fill, Launch, Map, Stream, Transfer
 from strata.core.errors import DeviceError, DeviceLost
 from strata.core.events import Failed, Reached
+from strata.core.extent import HostExtent
 from strata.core.lending.ledger import Ledger
 from strata.core.lending.loan import CACHE, PROMPT
+from strata.core.lending.room import BLOCK
+from strata.core.lending.segments import Act
 from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES
 from strata.core.serving.chunk import Addresses
-from strata.core.serving.launches import Recipe, is_blob, window_launches
+from strata.core.serving.launches import Recipe, is_blob, is_blob_of, window_launches
 from strata.core.serving.machine import (
     WINDOW_GRAPH,
     Idle,
@@ -70,8 +73,9 @@ Outcome = HasRead | HasSampled | HasClosed
 
 @dataclass(frozen=True, slots=True)
 class RunnerCounts:
-    """Since start; prompt and windows together. `ring_entries`: blobs copied through the ring; `lent_bytes` were given
-    to reads in `num_loans` loans, `refilled_bytes` copied back into lent slots."""
+    """Since start; prompt and windows together. `ring_entries`: blobs copied through the ring; `lent_bytes` of the
+    expert cache were given to reads in `num_loans` loans, `refilled_bytes` copied back into lent slots; `room_bytes`
+    were copied back into the block behind `num_rooms` rooms, `restored_bytes` into regions whose segments were away."""
 
     expert_reads_hit: int = 0
     expert_reads_missed: int = 0
@@ -79,6 +83,11 @@ class RunnerCounts:
     num_loans: int = 0
     lent_bytes: int = 0
     refilled_bytes: int = 0
+    num_rooms: int = 0
+    room_bytes: int = 0
+    num_segment_loans: int = 0
+    num_moves: int = 0  # of segments, away or home
+    restored_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +128,14 @@ class Runner:
     def begin(self, request: GenerationRequest) -> int:
         """Submit the first part of a request, and say how many of its tokens the session has already. Only when
         nothing is open."""
-        before = self._counts
+        before, had_segments = self._counts, self._state.at.segments is not None
         self._step(Began(request))
-        self._began, self._read = before, _read_facts(self._state)
+        facts, policy = _read_facts(self._state), self._recipe.plan.options.policy
+        fresh_tokens = len(request.prompt_ids) - facts.read_from
+        no_segments = "" if had_segments else policy.no_segments(fresh_tokens)
+        is_block_away = not no_segments and policy.lends_block
+        no_room = policy.no_room(fresh_tokens, is_block_away=is_block_away)
+        self._began, self._read = before, replace(facts, no_room=no_room, no_segments=no_segments)
         return self._read.read_from
 
     def read_facts(self) -> ReadFacts:
@@ -130,6 +144,8 @@ class Runner:
             self._read,
             ring_entries=self._counts.ring_entries - self._began.ring_entries,
             refilled_bytes=self._counts.refilled_bytes - self._began.refilled_bytes,
+            room_bytes=self._counts.room_bytes - self._began.room_bytes,
+            restored_bytes=self._counts.restored_bytes - self._began.restored_bytes,
         )
 
     def advance(self, *, is_cancelled: bool) -> Outcome:
@@ -201,12 +217,11 @@ class Runner:
         for act in orders.acts:
             self._device.submit((act,))
             self._num_acts += 1
-            if isinstance(act, Transfer):
-                self._counts = _with_transfer(self._counts, act)
+            self._counts = _with_act(self._counts, act)
         self._device.submit(orders.commands)
         result = self._recipe.plan.verifier.window.result
         for command in orders.commands:
-            self._counts = _with_command(self._counts, command)
+            self._counts = _with_command(self._counts, command, num_layers=self._recipe.plan.inventory.num_layers)
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
         self._awaits = orders.awaits
@@ -244,7 +259,7 @@ class Runner:
 
 def _read_facts(state: State) -> ReadFacts:
     """What was decided for the request that has just begun."""
-    read_from, loan = len(state.at.session.ids), state.at.loan
+    read_from, loan, segments = len(state.at.session.ids), state.at.loan, state.at.segments
     if not isinstance(state, Lending | Reading):
         return ReadFacts(read_from)
     layout = state.layout if isinstance(state, Lending) else state.chunk.layout
@@ -254,25 +269,31 @@ def _read_facts(state: State) -> ReadFacts:
         ring_slots=len(layout.ring),
         lent_slots=len(loan.slots) if loan else 0,
         lent_bytes=loan.extent.size_bytes if loan else 0,
+        room_slots=len(state.at.room.slots) if state.at.room else 0,
+        moved_segments=segments.zone.num_segments if segments else 0,
     )
 
 
-def _with_transfer(counts: RunnerCounts, transfer: Transfer) -> RunnerCounts:
-    if transfer.taker != PROMPT:
+def _with_act(counts: RunnerCounts, act: Act) -> RunnerCounts:
+    """Bytes pass to the prompt path from the cache, from the drafter, or, behind the arena, from nobody."""
+    if isinstance(act, Map):
+        return replace(counts, num_moves=counts.num_moves + 1)
+    if not isinstance(act, Transfer) or act.taker != PROMPT:
         return counts
-    lent_bytes = counts.lent_bytes + transfer.extent.size_bytes
-    return replace(counts, num_loans=counts.num_loans + 1, lent_bytes=lent_bytes)
+    if act.giver == BLOCK:
+        return replace(counts, num_rooms=counts.num_rooms + 1)
+    if act.giver != CACHE:
+        return replace(counts, num_segment_loans=counts.num_segment_loans + 1)
+    return replace(counts, num_loans=counts.num_loans + 1, lent_bytes=counts.lent_bytes + act.extent.size_bytes)
 
 
-def _with_command(counts: RunnerCounts, command: Command) -> RunnerCounts:
-    """Copies on the prompt's copy stream fill the ring or a slot that was lent; prompt launches name their blobs."""
+def _with_command(counts: RunnerCounts, command: Command, *, num_layers: int) -> RunnerCounts:
+    """Copies on the prompt's copy stream fill the ring, or bring home what was lent; prompt launches name their blobs.
+    The drafter is layer `num_layers`."""
     if isinstance(command, Copy) and command.stream is Stream.COPY:
-        home = [pair.target for pair in command.pairs if isinstance(pair.target, Access) and pair.target.owner == CACHE]
-        return replace(
-            counts,
-            ring_entries=counts.ring_entries + len(command.pairs) - len(home),
-            refilled_bytes=counts.refilled_bytes + sum(size_of(target) for target in home),
-        )
+        for pair in command.pairs:
+            counts = _with_copy(counts, pair.target, num_layers=num_layers)
+        return counts
     if isinstance(command, Launch) and command.program == programs.EXPERTS:
         blobs = [read for read in command.reads if isinstance(read, Access) and is_blob(read)]
         hits = sum(blob.owner == CACHE for blob in blobs)
@@ -282,3 +303,16 @@ def _with_command(counts: RunnerCounts, command: Command) -> RunnerCounts:
             expert_reads_missed=counts.expert_reads_missed + len(blobs) - hits,
         )
     return counts
+
+
+def _with_copy(counts: RunnerCounts, target: Access | HostExtent, *, num_layers: int) -> RunnerCounts:
+    if isinstance(target, HostExtent):
+        return counts
+    size_bytes = target.extent.size_bytes
+    if target.owner == CACHE:
+        return replace(counts, refilled_bytes=counts.refilled_bytes + size_bytes)
+    if target.owner != PROMPT:
+        return replace(counts, restored_bytes=counts.restored_bytes + size_bytes)
+    if is_blob_of(target, num_layers):
+        return replace(counts, room_bytes=counts.room_bytes + size_bytes)
+    return replace(counts, ring_entries=counts.ring_entries + 1)

@@ -12,7 +12,7 @@ import trio
 
 from strata.core.errors import DeviceError, DeviceLost, RequestError
 from strata.core.lending.ledger import Holding
-from strata.core.serving.request import Broken, Finished, GenerationRequest, Timings
+from strata.core.serving.request import Broken, Finished, GenerationRequest, ReadFacts, Timings
 from strata.core.units import format_bytes
 from strata.engine.ports import EngineStatistics, TerminatorFactory
 from strata.engine.reply import Reply
@@ -29,11 +29,22 @@ def read_line(timings: Timings) -> str:
     """One line a read, for the log."""
     read = timings.read
     if not read.chunk_tokens:
-        return f"read {timings.prompt_n} token behind {read.read_from} of the session"
-    lent = f"{read.lent_slots} slots lent, {format_bytes(read.lent_bytes)}" if read.lent_slots else "no loan"
+        return f"read {timings.prompt_n} token behind {read.read_from} of the session{_room_part(read)}"
+    ring = f"{read.ring_slots - read.room_slots} + {read.room_slots}" if read.room_slots else f"{read.ring_slots}"
+    lent = f"{read.lent_slots} slots lent, {format_bytes(read.lent_bytes)}" if read.lent_slots else "no slots lent"
+    moved = f", {read.moved_segments} segments moved" if read.moved_segments else ""
     return (
-        f"read {timings.prompt_n} tokens from {read.read_from}: chunk {read.chunk_tokens}, ring {read.ring_slots}, "
-        f"{read.ring_entries} entries, {lent}, {timings.prompt_per_second:.1f} tok/s"
+        f"read {timings.prompt_n} tokens from {read.read_from}: chunk {read.chunk_tokens}, ring {ring}, "
+        f"{read.ring_entries} entries, {lent}{moved}{_room_part(read)}, {timings.prompt_per_second:.1f} tok/s"
+    )
+
+
+def _room_part(read: ReadFacts) -> str:
+    """Only where there could have been one."""
+    if read.no_room == "off":
+        return ""
+    return (
+        f", no room ({read.no_room})" if read.no_room else f", room taken, {format_bytes(read.room_bytes)} copied back"
     )
 
 
@@ -61,7 +72,7 @@ class Steward:
         self._is_draining = False
         self._num_finished = self._num_cancelled = self._num_broken = 0
         self._prompt_tokens = self._predicted_tokens = 0
-        self._base = runner.snapshot().device
+        self._base, self._base_moves = runner.snapshot().device, 0
 
     def submit(self, request: GenerationRequest) -> RequestTicket:
         if self._is_draining:
@@ -86,7 +97,8 @@ class Steward:
     def start(self) -> None:
         """Make the device ready, in its thread. Raises DeviceError."""
         self._runner.start()
-        self._base = self._runner.snapshot().device
+        snapshot = self._runner.snapshot()
+        self._base, self._base_moves = snapshot.device, snapshot.counts.num_moves
 
     async def run(self) -> None:
         """Serve until cancelled or drained; after `start`. Raises DeviceError when the device is lost."""
@@ -123,8 +135,12 @@ class Steward:
             num_loans=counts.num_loans,
             lent_bytes=counts.lent_bytes,
             refilled_bytes=counts.refilled_bytes,
+            num_rooms=counts.num_rooms,
+            room_bytes=counts.room_bytes,
+            num_segment_loans=counts.num_segment_loans,
+            restored_bytes=counts.restored_bytes,
             num_launches=device.num_launches - base.num_launches,
-            num_maps_while_serving=device.num_maps - base.num_maps,
+            num_maps_while_serving=device.num_maps - base.num_maps - (counts.num_moves - self._base_moves),
             chunk_tokens=self._chunk_tokens,
             ring_slots=self._ring_slots,
         )

@@ -45,8 +45,16 @@ _COUNTERS = (
     ("num_loans", "strata_loans", "Times that cache slots were lent to a read"),
     ("lent_bytes", "strata_lent_bytes", "Bytes given to reads, summed over the loans"),
     ("refilled_bytes", "strata_refilled_bytes", "Bytes copied back into lent slots"),
+    ("num_rooms", "strata_rooms", "Times that the drafter's block was used as ring slots"),
+    ("room_bytes", "strata_room_bytes", "Bytes copied back into the drafter's block"),
+    ("num_segment_loans", "strata_segment_loans", "Times that segments were moved behind the arena, at start included"),
+    ("restored_bytes", "strata_restored_bytes", "Bytes copied back into regions whose segments were away"),
     ("num_launches", "strata_launches", "Programs and graphs launched"),
-    ("num_maps_while_serving", "strata_maps_while_serving", "Segments mapped since the server was ready"),
+    (
+        "num_maps_while_serving",
+        "strata_maps_while_serving",
+        "Segments mapped since the server was ready, but for those a loan moved",
+    ),
 )
 
 

@@ -82,22 +82,18 @@ REFUSED = [
     "--mtp, or unset it",
     "room refused: STRATA_MTP_ROOM_MIN=0 tokens with --batch: slot drafters share the block; leave --batch out",
     "elastic loan refused: STRATA_PREFILL_ELASTIC_LOAN=1 without --vram-elastic: only a segmented arena can be "
-    "remapped; unset it",
+    "remapped; give --vram-elastic, or unset it",
     "elastic loan refused: STRATA_PREFILL_ELASTIC_LOAN=1 with vram-segment-mib=2 MiB, at least 64 MiB are needed; "
     "raise --vram-segment-mib, or describe a small virtual card with --twin-segment-kib",
     "elastic loan refused: STRATA_PREFILL_ELASTIC_LOAN=1 with --batch; leave --batch out",
-    "repeat loan refused: STRATA_PREFILL_REPEAT_LOAN=1 without STRATA_PREFILL_MTP_LOAN=1; unset this one",
+    "repeat loan refused: STRATA_PREFILL_REPEAT_LOAN=1 without STRATA_PREFILL_MTP_LOAN=1; set that one too, "
+    "or unset this one",
     "head loan refused: STRATA_PREFILL_HEAD_LOAN=1 without --mtp; give --mtp, or unset it",
     "head loan refused: STRATA_PREFILL_HEAD_LOAN=1 with spec=1 rows, at least 2 are needed; raise --spec (with "
     "--mtp it is 3 by default), or unset it",
     "head loan refused: STRATA_PREFILL_HEAD_LOAN=1, the model has no output head of its own (its token embedding is "
     "used, which every read needs); unset it",
     "--kv-resident=9 is not in this version; leave --kv-resident out",
-    "STRATA_MTP_ROOM_MIN=0 is not in this version; unset STRATA_MTP_ROOM_MIN",
-    "STRATA_PREFILL_ELASTIC_LOAN=1 is not in this version; unset STRATA_PREFILL_ELASTIC_LOAN",
-    "STRATA_PREFILL_HEAD_LOAN=1 is not in this version; unset STRATA_PREFILL_HEAD_LOAN",
-    "STRATA_PREFILL_REPEAT_LOAN=1 is not in this version; unset STRATA_PREFILL_REPEAT_LOAN",
-    "STRATA_PREFILL_REPEAT_MIN_TOKENS=100 is not in this version; unset STRATA_PREFILL_REPEAT_MIN_TOKENS",
     "STRATA_MMQ_SLAB=1 is not in this version; unset STRATA_MMQ_SLAB",
 ]
 RAISED = "STRATA_PREFILL_REPEAT_MIN_TOKENS=100 tokens is raised to 256 tokens"

@@ -263,7 +263,6 @@ RULES: tuple[Rule, ...] = (
     ),
     # What is not built.
     unbuilt_value("DEVICE", lambda c: not c.is_virtual),
-    unbuilt_flag("VRAM_ELASTIC"),
     unbuilt_value("RESIDENT_BUDGET_GIB", lambda c: c.given("RESIDENT_BUDGET_GIB")),
     unbuilt_value("SHORT_READ", lambda c: c.given("SHORT_READ")),
     unbuilt_flag("VERIFY_LENT"),
@@ -271,23 +270,12 @@ RULES: tuple[Rule, ...] = (
     *(unbuilt_flag(name) for name in LOAN_FREE[:-1]),
     unbuilt_value("KV_RESIDENT", lambda c: c.given("KV_RESIDENT")),
     unbuilt_flag("PREFILL_HEAD_ALIAS"),
-    ("STRATA_MTP_ROOM_MIN=", "is not in this version", lambda c: c.room),
-    unbuilt_switch("PREFILL_ELASTIC_LOAN"),
-    unbuilt_switch("PREFILL_MTP_LOAN"),
-    unbuilt_switch("PREFILL_HEAD_LOAN"),
-    unbuilt_switch("PREFILL_RETAIN_STARTUP_CHUNK"),
-    unbuilt_switch("PREFILL_REPEAT_LOAN"),
-    (
-        "STRATA_PREFILL_REPEAT_MIN_TOKENS=",
-        "is not in this version",
-        lambda c: c.given("PREFILL_REPEAT_MIN_TOKENS"),
-    ),
     unbuilt_switch("MMQ_SLAB"),
     unbuilt_switch("CKPT_REREAD"),
 )  # fmt: skip
 
 UNBUILT = "|".join(re.escape(row.name) for row in NOT_YET if row.name != "--device")
-RECOMMENDED = re.compile(rf"\b(give|set|raise|lower|with) ({UNBUILT})(?![-\w])|set that one too")
+RECOMMENDED = re.compile(rf"\b(give|set|raise|lower|with) ({UNBUILT})(?![-\w])")
 """A remedy that the same server would refuse in its turn."""
 
 FACTS = st.none() | st.builds(

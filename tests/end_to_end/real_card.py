@@ -78,9 +78,10 @@ def real_card(
     planned = PlannedModel(config, file, spec, plan)
     description = describe_twin(
         arena_bytes=arena_bytes,
-        segment_bytes=SEGMENT_BYTES,
+        segment_bytes=options.segment_bytes or SEGMENT_BYTES,
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
+        behind_bytes=plan.behind_bytes,
     )
     programs = build_programs(
         spec,
@@ -88,7 +89,7 @@ def real_card(
         kv_format=options.kv_format,
         context_tokens=options.context_tokens,
         arena_address=description.arena_address,
-        arena_bytes=arena_bytes,
+        arena_bytes=description.range_bytes,
     )
     logits: list[bytes] = []
     device = SimDevice(

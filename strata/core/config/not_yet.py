@@ -31,10 +31,6 @@ def _budget(config: ServeConfig) -> object:
     return None if config.resident_budget_bytes is None else f"{config.resident_budget_bytes:,} B"
 
 
-def _room(config: ServeConfig) -> object:
-    return config.switches.mtp_room_min if config.switches.is_room_on else None
-
-
 def _switch(name: str, field: str) -> NotYet:
     """A switch of 0 or 1."""
     return NotYet(name, lambda config: 1 if getattr(config.switches, field) else None, f"unset {name}")
@@ -50,7 +46,6 @@ def _value(name: str, field: str) -> NotYet:
 
 NOT_YET = (
     NotYet("--device", _device, "give --device twin, a virtual card on the CPU", "cuda and hip"),
-    _flag("--vram-elastic", "is_vram_elastic"),
     NotYet("--resident-budget-gib", _budget),
     _value("--short-read", "short_read_tokens"),
     _flag("--verify-lent", "is_lent_verified"),
@@ -62,17 +57,6 @@ NOT_YET = (
     _flag("--helper-cache", "has_helper_cache"),
     _value("--kv-resident", "kv_resident_tokens"),
     _flag("--prefill-head-alias", "has_prefill_head_alias"),
-    NotYet("STRATA_MTP_ROOM_MIN", _room, "unset STRATA_MTP_ROOM_MIN"),
-    _switch("STRATA_PREFILL_ELASTIC_LOAN", "prefill_elastic_loan"),
-    _switch("STRATA_PREFILL_MTP_LOAN", "prefill_mtp_loan"),
-    _switch("STRATA_PREFILL_HEAD_LOAN", "prefill_head_loan"),
-    _switch("STRATA_PREFILL_RETAIN_STARTUP_CHUNK", "prefill_retain_startup_chunk"),
-    _switch("STRATA_PREFILL_REPEAT_LOAN", "prefill_repeat_loan"),
-    NotYet(
-        "STRATA_PREFILL_REPEAT_MIN_TOKENS",
-        lambda config: config.switches.prefill_repeat_min_tokens,
-        "unset STRATA_PREFILL_REPEAT_MIN_TOKENS",
-    ),
     _switch("STRATA_MMQ_SLAB", "mmq_slab"),
     _switch("STRATA_CKPT_REREAD", "ckpt_reread"),
 )

@@ -22,11 +22,25 @@ class LendingPolicy:
     retains_startup: bool = False
     repeat_min_tokens: int = NEVER
 
-    def takes_room(self, fresh_tokens: int) -> bool:
-        return self.room_min_tokens != NEVER and fresh_tokens >= self.room_min_tokens
+    def no_room(self, fresh_tokens: int, *, is_block_away: bool) -> str:
+        """Why a request that reads `fresh_tokens` does not take the room; "" when it does."""
+        if self.room_min_tokens == NEVER:
+            return "off"
+        if fresh_tokens < self.room_min_tokens:
+            return f"{fresh_tokens:,} fresh tokens of {self.room_min_tokens:,}"
+        return "block_deferred" if is_block_away else ""
 
-    def takes_segments_again(self, fresh_tokens: int) -> bool:
-        return self.is_elastic and self.repeat_min_tokens != NEVER and fresh_tokens >= self.repeat_min_tokens
+    def no_segments(self, fresh_tokens: int) -> str:
+        """Why a later request does not take the elastic loan again; "" when it does."""
+        if not self.is_elastic:
+            return "off"
+        if self.repeat_min_tokens == NEVER:
+            return "taken once, at start"
+        return (
+            ""
+            if fresh_tokens >= self.repeat_min_tokens
+            else f"{fresh_tokens:,} fresh tokens of {self.repeat_min_tokens:,}"
+        )
 
 
 NO_LENDING = LendingPolicy()

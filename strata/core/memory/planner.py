@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from strata.core.errors import Refusal
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
-from strata.core.lending.policy import DEFAULT_MIN_CACHE_SLOTS, max_lent_slots
+from strata.core.lending.policy import DEFAULT_MIN_CACHE_SLOTS, NEVER, max_lent_slots
 from strata.core.lending.room import BLOCK, room_slots
 from strata.core.memory.fixed import FixedRegions, carve_fixed
 from strata.core.memory.layout import Bump, PromptLayout, VerifierLayout, carve_prompt, price_prompt
@@ -93,6 +93,13 @@ def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions)
     """The map of an arena of `arena_bytes`, or the bytes that are missing."""
     assert 1 <= options.context_tokens <= inventory.context_tokens, options
     fixed = carve_fixed(inventory, options)
+    stride_bytes = inventory.stride_bytes
+    if options.policy.room_min_tokens != NEVER and not room_slots(fixed.block.size_bytes, stride_bytes):
+        return Refusal(
+            f"room refused: the drafter's block has {fixed.block.size_bytes:,} B, a ring slot {stride_bytes:,} B; "
+            "unset STRATA_MTP_ROOM_MIN",
+            stride_bytes - fixed.block.size_bytes,
+        )
     if options.policy.is_elastic:
         return _plan_elastic(inventory, arena_bytes, options, fixed)
     own = _plan_own_arena(inventory, arena_bytes, options, fixed)

@@ -56,7 +56,7 @@ def plan_zone(
         )
     end_bytes = num_segments * segment_bytes
     parts = [_cut(region, end_bytes) for region in lent if region.extent.offset_bytes < end_bytes]
-    return Zone(tuple(parts), num_segments, segment_bytes, arena_bytes)
+    return Zone(tuple(part for part in parts if part.extent.size_bytes), num_segments, segment_bytes, arena_bytes)
 
 
 def _cut(region: Region, end_bytes: int) -> Region:

@@ -67,6 +67,10 @@ def is_blob(access: Access) -> bool:
     return access.content is not None and access.content.startswith("blob ")
 
 
+def is_blob_of(access: Access, layer: int) -> bool:
+    return access.content is not None and access.content.startswith(f"blob {layer} ")
+
+
 def weight_content(name: str) -> str:
     return f"weight {name}"
 

@@ -186,9 +186,9 @@ class Machine:
         at = replace(at, session=at.session.kept(at.session.read_from(request.prompt_ids)))
         fresh_tokens = len(request.prompt_ids) - len(at.session.ids)
         path_tokens = fresh_tokens - 1  # the last fresh token is the window's
-        takes_segments = at.segments is None and policy.takes_segments_again(fresh_tokens)
+        takes_segments = at.segments is None and not policy.no_segments(fresh_tokens)
         has_segments = takes_segments or at.segments is not None
-        has_room = policy.takes_room(fresh_tokens) and not (has_segments and policy.lends_block)
+        has_room = not policy.no_room(fresh_tokens, is_block_away=has_segments and policy.lends_block)
         if path_tokens == 0:
             return self._first_window(at, request, has_room=has_room)
         keeps_startup = at.segments is not None and policy.retains_startup

@@ -46,16 +46,22 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ReadFacts:
-    """How a prompt was read: from which token, in which geometry, and on how many lent cache slots. All but `read_from`
-    are 0 when the session had everything."""
+    """How a prompt was read: from which token, in which geometry, and what was lent for it. All but `read_from` and the
+    reasons are 0 when the session had everything. `ring_slots` are the rule's and the room's."""
 
     read_from: int = 0
     chunk_tokens: int = 0
     ring_slots: int = 0
     ring_entries: int = 0  # blobs that went through the ring
-    lent_slots: int = 0
+    lent_slots: int = 0  # of the expert cache
     lent_bytes: int = 0
     refilled_bytes: int = 0  # copied back into the lent slots
+    room_slots: int = 0  # ring slots in the drafter's block
+    room_bytes: int = 0  # copied back into the block, since the read had written there
+    moved_segments: int = 0  # behind the arena
+    restored_bytes: int = 0  # copied back into regions that were away
+    no_room: str = ""  # why the room was not taken; "" where it was
+    no_segments: str = ""  # why the elastic loan was not
 
 
 NO_READ = ReadFacts()
