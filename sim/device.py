@@ -16,20 +16,21 @@ A publishing copy makes its version known when it is applied; `tables.py` says w
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from sim.cells import Content
 from sim.errors import GraphError, PackError, UnknownProgram
 from sim.faults import Faults, targets_of
 from sim.graphs import Graph, capture_graph, check_graph
 from sim.payload import Payload
 from sim.scope import LaunchScope
-from sim.shadow import Shadow, Side, check_group
+from sim.shadow import Shadow, Side, check_group, content_of
 from sim.streams import ACTOR_OF, HOST, Operation
-from sim.tables import Readers
 from strata.core.commands import (
     Access,
     Command,
     Copy,
+    CopyPair,
     Digest,
     Fill,
     GraphLaunch,
@@ -109,6 +110,8 @@ class SimDevice:
         self._events: list[tuple[Event, tuple[int, ...] | None]] = []
         self._counts = _Counts()
         self._index = 0
+        self._map: tuple[CardRow, ...] = ()
+        self._map_at = -1  # changes of the card when `_map` was made
         self._is_closed = False
 
     def describe(self) -> DeviceDescription:
@@ -150,12 +153,10 @@ class SimDevice:
         """See the module's head for what this counts as. The pack is read-only once sealed."""
         assert not self._is_closed
         by = self._shadow.clocks.issue(HOST, self._index, extent)
-        self._shadow.check_host_access(extent, by)
+        self._shadow.host_access(extent, by)
         view = self._payload.host(extent)
-        if extent.space is HostSpace.STAGING:
-            self._shadow.note_write(extent, by)
-            return view
-        return view.toreadonly() if self._shadow.host.is_sealed else view
+        is_master = extent.space is HostSpace.PACK and self._shadow.host.is_sealed
+        return view.toreadonly() if is_master else view
 
     def seal(self) -> None:
         """From here on commands may read the pack. Views given out before must not be written any more; where the
@@ -180,8 +181,12 @@ class SimDevice:
 
     def card_map(self) -> tuple[CardRow, ...]:
         """Who owns which bytes now, in address order, the whole range."""
-        rows = self._shadow.vram.owner_rows(Extent(0, self._description.range_bytes))
-        return tuple(CardRow(start, end - start, owner) for start, end, owner in rows)
+        vram = self._shadow.vram
+        if self._map_at != vram.num_changes:
+            rows = vram.owner_rows(Extent(0, self._description.range_bytes))
+            self._map = tuple(CardRow(start, end - start, owner) for start, end, owner in rows)
+            self._map_at = vram.num_changes
+        return self._map
 
     def close(self) -> None:
         """Gives back all memory. No view, of the host's or of a program's, may be used after it."""
@@ -202,11 +207,11 @@ class SimDevice:
                 self._copy(command, by)
             case Fill():
                 assert 0 <= command.value <= 255, command
-                self._check(by, reads=(), writes=(command.target,))
+                self._shadow.access(by, reads=(), writes=(command.target,))
                 self._payload.fill(command.target.extent, command.value)
             case Digest():
                 assert command.target.size_bytes == DIGEST_BYTES, command
-                self._check(by, reads=(command.source,), writes=(command.target,))
+                self._shadow.access(by, reads=(command.source,), writes=(command.target,))
                 self._payload.digest(command.source.extent, command.target)
             case Record():
                 self._shadow.clocks.record(command)
@@ -226,39 +231,14 @@ class SimDevice:
                 if not command.in_place:
                     self._poison(command.extent)
 
-    def _check(
-        self,
-        by: Operation,
-        *,
-        reads: Sequence[Side],
-        writes: Sequence[Side],
-        tables: Sequence[Readers] = (),
-        is_copy: bool = False,
-    ) -> None:
-        """Check all, then note all: a refused command leaves no mark. `tables` are checked already; in a copy each read
-        is what the write beside it gets."""
-        shadow = self._shadow
-        for side in reads:
-            shadow.check_read(side, by)
-        for side in writes:
-            shadow.check_write(side, by)
-        for table in tables:
-            shadow.tables.note_read(table, by)
-        for side in reads:
-            shadow.note_read(side, by)
-        for index, side in enumerate(writes):
-            shadow.note_write(side, by, source=reads[index] if is_copy else None)
-
     def _copy(self, command: Copy, by: Operation) -> None:
         if command.publishes is not None:
             self._shadow.tables.check_publish(command.publishes, by)
         if len(command.pairs) > 1:
             check_group(command.pairs, by)
-        for pair in command.pairs:
-            if isinstance(pair.source, HostExtent) and isinstance(pair.target, Access):
-                self._shadow.host.check_name(pair.source, pair.target.content, by)
         sources, targets = [pair.source for pair in command.pairs], [pair.target for pair in command.pairs]
-        self._check(by, reads=sources, writes=targets, is_copy=True)
+        contents = [self._content_left_by(pair, by) for pair in command.pairs]
+        self._shadow.access(by, reads=sources, writes=targets, contents=contents)
         for pair in command.pairs:
             self._payload.copy(_bytes_of(pair.source), _bytes_of(pair.target))
             if isinstance(pair.target, HostExtent):
@@ -269,12 +249,23 @@ class SimDevice:
             table = tuple(pair.target for pair in command.pairs if isinstance(pair.target, Access))
             self._shadow.tables.publish(command.publishes, table, by)
 
-    def _launch(self, launch: Launch, by: Operation) -> None:
+    def _content_left_by(self, pair: CopyPair, by: Operation) -> Content:
+        """What the manifest says of the source's place in a blob goes with the bytes."""
+        content = content_of(pair.target)
+        if isinstance(pair.source, HostExtent) and isinstance(pair.target, Access):
+            whole_start = self._shadow.host.check_name(pair.source, content.name, by)
+            if whole_start is not None and content.name is not None:
+                start_bytes = pair.target.extent.offset_bytes - (pair.source.offset_bytes - whole_start)
+                return Content(content.name, start_bytes)
+        return content
+
+    def _launch(self, launch: Launch, by: Operation, *, version: int | None = None) -> None:
+        """`version` stands for every `TableRead` of a captured launch."""
         self._check_program(launch)
         reads = [read for read in launch.reads if isinstance(read, Access)]
-        versions = [read for read in launch.reads if isinstance(read, TableRead)]
-        tables = [self._shadow.check_table(version, by) for version in versions]
-        self._check(by, reads=reads, writes=launch.writes, tables=tables)
+        versions = [read.version for read in launch.reads if isinstance(read, TableRead)]
+        tables = [self._shadow.check_table(named if version is None else version, by) for named in versions]
+        self._shadow.access(by, reads=reads, writes=launch.writes, tables=tables)
         scope = LaunchScope(self._description, by, reads=reads, writes=launch.writes, tables=tables)
         self._payload.run(self._programs[launch.program], launch.args, scope)
         self._counts.pack_read_bytes += scope.pack_read_bytes
@@ -285,8 +276,8 @@ class SimDevice:
             raise GraphError(f"{by} refused: graph={command.graph} was never captured", command)
         check_graph(graph, self._shadow.vram, by)
         for launch in graph.launches:
-            node = replace(launch, reads=tuple(_bind(read, command.table_version) for read in launch.reads))
-            self._launch(node, self._shadow.clocks.issue(by.actor, by.index, command))
+            node = self._shadow.clocks.issue(by.actor, by.index, command)
+            self._launch(launch, node, version=command.table_version)
 
     def _check_program(self, launch: Launch) -> None:
         if launch.program not in self._programs:
@@ -296,10 +287,8 @@ class SimDevice:
     def _spoil(self, command: Command, by: Operation) -> None:
         """The command was taken and failed on its way: what it was to write is anything now."""
         writes = targets_of(command, self._graphs)
+        self._shadow.spoil(writes, by)
         for side in writes:
-            self._shadow.check_write(side, by)
-        for side in writes:
-            self._shadow.note_write(side, by, is_defined=False)
             if isinstance(side, Access):
                 self._poison(side.extent)
 
@@ -310,7 +299,3 @@ class SimDevice:
 
 def _bytes_of(side: Side) -> Extent | HostExtent:
     return side.extent if isinstance(side, Access) else side
-
-
-def _bind(read: Access | TableRead, version: int) -> Access | TableRead:
-    return TableRead(version) if isinstance(read, TableRead) else read

@@ -26,25 +26,32 @@ class Pin:
     owners: tuple[OwnerRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Graph:
+    """`num_changes` is the card's when all pins were last seen in place."""
+
     name: str
     launches: tuple[Launch, ...]
     pins: tuple[Pin, ...]
+    num_changes: int
 
 
 def capture_graph(name: str, launches: Sequence[Launch], vram: Vram, by: Operation) -> Graph:
     """Pin everything that `launches` name. Raises when some of it is not mapped or not theirs now."""
     accesses = [a for launch in launches for a in (*launch.reads, *launch.writes) if isinstance(a, Access)]
     for access in accesses:
-        vram.check_access(access, by)
+        vram.check_access(vram.cut(access.extent, by), access, by)
     spans = Spans((access.extent.offset_bytes, access.extent.end_bytes) for access in accesses)
     extents = [Extent(start, end - start) for start, end in spans]
-    return Graph(name, tuple(launches), tuple(Pin(e, vram.backing(e), vram.owner_rows(e)) for e in extents))
+    pins = tuple(Pin(e, vram.backing(e), vram.owner_rows(e)) for e in extents)
+    return Graph(name, tuple(launches), pins, vram.num_changes)
 
 
 def check_graph(graph: Graph, vram: Vram, by: Operation) -> None:
-    """Raises GraphError when any pinned byte is elsewhere or somebody else's."""
+    """Raises GraphError when any pinned byte is elsewhere or somebody else's. A token asks each time, so nothing is
+    looked at while nothing on the card was mapped, unmapped or passed on."""
+    if graph.num_changes == vram.num_changes:
+        return
     for pin in graph.pins:
         for then, now in zip(pin.backing, vram.backing(pin.extent), strict=True):
             if then is None or now is None or then.segment_index != now.segment_index:
@@ -52,6 +59,7 @@ def check_graph(graph: Graph, vram: Vram, by: Operation) -> None:
         owners = vram.owner_rows(pin.extent)
         if owners != pin.owners:
             raise _stale(graph, pin.extent, f"owned as {_show(pin.owners)} at capture, {_show(owners)} now", vram, by)
+    graph.num_changes = vram.num_changes
 
 
 def _stale(graph: Graph, extent: Extent, what: str, vram: Vram, by: Operation) -> GraphError:

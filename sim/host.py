@@ -7,6 +7,7 @@ although the core's own tables agree with it.
 
 from collections.abc import Sequence
 
+from sim.cells import Cell, Cells
 from sim.errors import ContentMismatch, OutOfBounds, PackError, UndefinedRead
 from sim.interval import IntervalMap
 from sim.streams import Operation
@@ -20,49 +21,50 @@ class HostShadow:
         for extent, name in manifest:
             assert extent.space is HostSpace.PACK, extent
             self._names.assign(extent.offset_bytes, extent.end_bytes, name)
-        self._is_defined = IntervalMap(staging_bytes, False)
+        self.staging = Cells(staging_bytes)
         self.is_sealed = False
 
-    def check_bounds(self, extent: HostExtent, by: Operation) -> None:
-        if extent.end_bytes > self._sizes[extent.space]:
+    def cut(self, extent: HostExtent, by: Operation) -> list[Cell]:
+        """The cells of staging; of the pack none, since nobody changes it. Raises when `extent` leaves its space."""
+        start = extent.offset_bytes
+        end = start + extent.size_bytes
+        if end > self._sizes[extent.space]:
             raise OutOfBounds(
                 f"{by} refused: {describe(extent)} ends beyond its {self._sizes[extent.space]:,} B", by.command
             )
+        return [] if extent.space is HostSpace.PACK else self.staging.cut(start, end)
 
-    def check_read(self, extent: HostExtent, by: Operation) -> None:
-        self.check_bounds(extent, by)
+    def check_read(self, cells: list[Cell], extent: HostExtent, by: Operation) -> None:
         if extent.space is HostSpace.PACK:
             self.check_pack_complete(by)
-        elif not all(self._is_defined.values(extent.offset_bytes, extent.end_bytes)):
-            raise UndefinedRead(f"{by} refused: reads {describe(extent)}, where nobody has written yet", by.command)
+        for cell in cells:
+            if cell.content is None:
+                raise UndefinedRead(f"{by} refused: reads {describe(extent)}, where nobody has written yet", by.command)
 
     def check_pack_complete(self, by: Operation) -> None:
         if not self.is_sealed:
             raise PackError(f"{by} refused: reads the pack before seal(); the host may still write it", by.command)
 
     def check_write(self, extent: HostExtent, by: Operation) -> None:
-        self.check_bounds(extent, by)
         if extent.space is HostSpace.PACK:
             raise PackError(f"{by} refused: writes {describe(extent)}; no command may change the master", by.command)
 
-    def check_name(self, extent: HostExtent, content: str | None, by: Operation) -> None:
-        """A copy out of the pack leaves `content` on the card: is that what the manifest says lies here?"""
-        if extent.space is not HostSpace.PACK or content is None:
-            return
-        for start, end, name in self._names.runs(extent.offset_bytes, extent.end_bytes):
-            if name is not None and name != content:
-                raise ContentMismatch(
-                    f"{by} refused: says content={content!r}, but pack [{start}, {end}) is {name!r}", by.command
-                )
-
-    def find_start(self, extent: HostExtent) -> int | None:
-        """Where what lies in a piece of the pack begins as a whole, by the manifest; None where that has no name."""
+    def check_name(self, extent: HostExtent, content: str | None, by: Operation) -> int | None:
+        """A copy out of the pack leaves `content` on the card: is that what the manifest says lies here? Gives where
+        the whole of it begins in the pack, None where the manifest has no name."""
         if extent.space is not HostSpace.PACK:
             return None
-        return next((at for at, name in self._names.whole_runs(extent.offset_bytes, extent.end_bytes) if name), None)
-
-    def define(self, extent: HostExtent, *, is_defined: bool = True) -> None:
-        self._is_defined.assign(extent.offset_bytes, extent.end_bytes, is_defined)
+        whole_start: int | None = None
+        for start, name in self._names.whole_runs(extent.offset_bytes, extent.end_bytes):
+            if name is not None and content is not None and name != content:
+                raise ContentMismatch(
+                    f"{by} refused: reads {describe(extent)} and says content={content!r}, but what begins at "
+                    f"{start} there is {name!r}",
+                    by.command,
+                )
+            if name is not None and whole_start is None:
+                whole_start = start
+        return whole_start
 
 
 def describe(extent: HostExtent) -> str:

@@ -1,18 +1,18 @@
 """A byte-exact map from addresses to values: runs of equal values between sorted boundaries.
 
-It knows nothing of what the values mean. Cost: a bisection, and work only for the runs that are touched.
+It knows nothing of what the values mean. For what is written once and asked often: an assignment rebuilds the runs that
+it touches.
 
     boundaries   0        100         356          size
     values       |   a     |     b     |     a      |
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-
-_NOTHING = object()
 
 
 class IntervalMap(Generic[T]):
@@ -29,22 +29,6 @@ class IntervalMap(Generic[T]):
         """How many runs there are."""
         return len(self._starts)
 
-    def values(self, start: int, end: int) -> list[T]:
-        """The values of the runs that meet [start, end), in address order."""
-        if start >= end:
-            return []
-        first = bisect_right(self._starts, start) - 1
-        return self._values[first : bisect_left(self._starts, end, first)]
-
-    def runs(self, start: int, end: int) -> Iterator[tuple[int, int, T]]:
-        """(start, end, value) of each run that meets [start, end), cut to it."""
-        if start >= end:
-            return
-        first = bisect_right(self._starts, start) - 1
-        last = bisect_left(self._starts, end, first)
-        bounds = [start, *self._starts[first + 1 : last], end]
-        yield from zip(bounds, bounds[1:], self._values[first:last], strict=False)
-
     def whole_runs(self, start: int, end: int) -> Iterator[tuple[int, T]]:
         """(start, value) of each run that meets [start, end), from where the run begins."""
         if start < end:
@@ -54,34 +38,26 @@ class IntervalMap(Generic[T]):
 
     def assign(self, start: int, end: int, value: T) -> None:
         """Every byte of [start, end) now has `value`."""
-        self._splice(start, end, ((start, value),))
-
-    def update(self, start: int, end: int, change: Callable[[T], T]) -> None:
-        """Every byte of [start, end) has `change` of the value it had. `change` is called once a run."""
-        self._splice(start, end, [(at, change(value)) for at, _, value in self.runs(start, end)])
-
-    def _splice(self, start: int, end: int, pieces: Iterable[tuple[int, T]]) -> None:
-        """Put `pieces` (boundary, value) in place of [start, end); equal neighbours melt into one run."""
         if start >= end:
             return
         assert start >= 0 and end <= self.size_bytes, (start, end, self.size_bytes)
         starts, values = self._starts, self._values
         first = bisect_right(starts, start) - 1
         last = bisect_left(starts, end, first)
-        tail, tail_end = values[last - 1], starts[last] if last < len(starts) else self.size_bytes
-        low = first + (starts[first] < start)
-        before: object = values[low - 1] if low else _NOTHING
-        new_starts: list[int] = []
-        new_values: list[T] = []
-        for at, value in (*pieces, (end, tail)) if end < tail_end else pieces:
-            if before is not value and before != value:
-                new_starts.append(at)
-                new_values.append(value)
-                before = value
-        if end == tail_end and last < len(starts) and values[last] == before:
+        run_end = starts[last] if last < len(starts) else self.size_bytes
+        pieces = [(starts[first], values[first]), (start, value)] if starts[first] < start else [(start, value)]
+        if end < run_end:
+            pieces.append((end, values[last - 1]))
+        # One run more on either side, which may have the value of what is put beside it.
+        if first > 0:
+            first -= 1
+            pieces.insert(0, (starts[first], values[first]))
+        if last < len(starts):
+            pieces.append((starts[last], values[last]))
             last += 1
-        starts[low:last] = new_starts
-        values[low:last] = new_values
+        kept = pieces[:1] + [piece for before, piece in pairwise(pieces) if piece[1] != before[1]]
+        starts[first:last] = [at for at, _ in kept]
+        values[first:last] = [kept_value for _, kept_value in kept]
 
 
 class Spans:

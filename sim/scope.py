@@ -10,6 +10,8 @@ from strata.core.commands import Access
 from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.device import DeviceDescription
 
+FEW = 8
+
 
 class LaunchScope:
     """What one launch declared: asked by the payload before a program gets at any byte.
@@ -40,18 +42,29 @@ class LaunchScope:
         return sum(self._pack_reads.values())
 
     def check_read(self, extent: Extent) -> None:
-        if self._readable is None:
-            self._readable = _spans((*self._reads, *self._writes))
         start, end = extent.offset_bytes, extent.end_bytes
-        if not self._readable.contains(start, end) and not any(t.spans.contains(start, end) for t in self._tables):
-            raise self._undeclared(f"reads arena [{start}, {end})", self._readable)
+        if not self._is_readable(start, end):
+            raise self._undeclared(f"reads arena [{start}, {end})", (*self._reads, *self._writes))
 
     def check_write(self, extent: Extent) -> None:
+        start, end = extent.offset_bytes, extent.end_bytes
+        if not self._is_writable(start, end):
+            raise self._undeclared(f"writes arena [{start}, {end})", self._writes)
+
+    def _is_readable(self, start: int, end: int) -> bool:
+        """A program mostly asks for bytes just as they are declared, so few declarations are looked through first."""
+        if len(self._reads) <= FEW and (_holds(self._reads, start, end) or _holds(self._writes, start, end)):
+            return True
+        if self._readable is None:
+            self._readable = _spans((*self._reads, *self._writes))
+        return self._readable.contains(start, end) or any(t.spans.contains(start, end) for t in self._tables)
+
+    def _is_writable(self, start: int, end: int) -> bool:
+        if _holds(self._writes, start, end):
+            return True
         if self._writable is None:
             self._writable = _spans(self._writes)
-        start, end = extent.offset_bytes, extent.end_bytes
-        if not self._writable.contains(start, end):
-            raise self._undeclared(f"writes arena [{start}, {end})", self._writable)
+        return self._writable.contains(start, end)
 
     def resolve(self, address: int, size_bytes: int) -> Extent | HostExtent:
         """The bytes at a device address, declared and inside one address space."""
@@ -61,18 +74,27 @@ class LaunchScope:
             return HostExtent(HostSpace.PACK, pack_offset, size_bytes)
         offset = address - self._description.arena_address
         if size_bytes < 0 or not 0 <= offset <= self._description.range_bytes - size_bytes:
-            raise self._undeclared(f"views address={address:#x} size_bytes={size_bytes}", self._readable)
+            raise self._undeclared(f"views address={address:#x} size_bytes={size_bytes}", (*self._reads, *self._writes))
         extent = Extent(offset, size_bytes)
         self.check_read(extent)
         return extent
 
-    def _undeclared(self, what: str, declared: Spans | None) -> UndeclaredAccess:
-        spans = ", ".join(f"[{start}, {end})" for start, end in list(declared or ())[:8]) or "nothing"
+    def _undeclared(self, what: str, declared: Sequence[Access]) -> UndeclaredAccess:
+        spans = ", ".join(f"[{start}, {end})" for start, end in list(_spans(declared))[:8]) or "nothing"
         tables = ", ".join(f"table version={table.version}" for table in self._tables) or "no table"
         return UndeclaredAccess(
             f"{self._by} {what}, which its launch does not declare: it declares arena {spans}, {tables}",
             self._by.command,
         )
+
+
+def _holds(accesses: Sequence[Access], start: int, end: int) -> bool:
+    """Whether [start, end) lies in one of them."""
+    for access in accesses:
+        offset_bytes = access.extent.offset_bytes
+        if offset_bytes <= start and end <= offset_bytes + access.extent.size_bytes:
+            return True
+    return False
 
 
 def _spans(accesses: Iterable[Access]) -> Spans:

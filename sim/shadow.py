@@ -6,12 +6,13 @@ before any of it is noted, so a refused command leaves the shadow as it was.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from sim.cells import UNNAMED, Cell, Content
 from sim.errors import OrderError
 from sim.host import HostShadow
-from sim.streams import Clocks, History, Operation
+from sim.streams import Clocks, Operation
 from sim.tables import Readers, Tables
 from sim.vram import Vram
-from strata.core.commands import Access, CopyPair, Map, TableRead, Transfer, Unmap
+from strata.core.commands import Access, CopyPair, Map, Transfer, Unmap
 from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.device import DeviceDescription
 
@@ -29,67 +30,61 @@ class Shadow:
         self.host = HostShadow(
             pack_bytes=description.pack_bytes, staging_bytes=description.staging_bytes, manifest=manifest
         )
-        self._arena = History("arena", description.range_bytes, self.clocks)
-        self._staging = History("staging", description.staging_bytes, self.clocks)
-        self.tables = Tables(description.range_bytes, self.clocks, self._arena)
+        self.tables = Tables(self.clocks, self.vram.cells)
+
+    def access(
+        self,
+        by: Operation,
+        *,
+        reads: Sequence[Side],
+        writes: Sequence[Side],
+        tables: Sequence[Readers] = (),
+        contents: Sequence[Content | None] = (),
+    ) -> None:
+        """Check all, then note all: a refused command leaves no mark. `tables` are checked already. `contents`: what
+        each write leaves, one for each of `writes`; by default what its access names."""
+        cells = self._cut((*reads, *writes), by)
+        read_cells, write_cells = cells[: len(reads)], cells[len(reads) :]
+        for side, found in zip(reads, read_cells, strict=True):
+            self._check_read(found, side, by)
+        for side, found in zip(writes, write_cells, strict=True):
+            self._check_write(found, side, by)
+        for table in tables:
+            self.tables.note_read(table, by)
+        for found in read_cells:
+            self.clocks.note_read(found, by)
+        for side, found, content in zip(writes, write_cells, contents or map(content_of, writes), strict=True):
+            self._note_write(found, by)
+            for cell in found:
+                cell.content = content
+            if len(found) > 1:
+                self._melt(side)
 
     def check_read(self, side: Side, by: Operation) -> None:
-        if isinstance(side, HostExtent):
-            self.host.check_read(side, by)
-            if side.space is HostSpace.STAGING:
-                self._staging.check_read(side.offset_bytes, side.end_bytes, by)
-            return
-        self.vram.check_access(side, by)
-        self.vram.check_content(side, by)
-        self._arena.check_read(side.extent.offset_bytes, side.extent.end_bytes, by)
+        self._check_read(self._cells(side, by), side, by)
 
-    def note_read(self, side: Side, by: Operation) -> None:
-        if not isinstance(side, HostExtent):
-            self._arena.note_read(side.extent.offset_bytes, side.extent.end_bytes, by)
-        elif side.space is HostSpace.STAGING:
-            self._staging.note_read(side.offset_bytes, side.end_bytes, by)
-
-    def check_write(self, side: Side, by: Operation) -> None:
-        if isinstance(side, HostExtent):
-            self.host.check_write(side, by)
-            self._staging.check_write(side.offset_bytes, side.end_bytes, by)
-            return
-        self.vram.check_access(side, by)
-        self._check_change(side.extent, by)
-
-    def note_write(self, side: Side, by: Operation, *, is_defined: bool = True, source: Side | None = None) -> None:
-        """`is_defined=False`: the write failed on its way, what it left is anything. `source`: what a copy read."""
-        if isinstance(side, HostExtent):
-            self._staging.note_write(side.offset_bytes, side.end_bytes, by)
-            self.host.define(side, is_defined=is_defined)
-            return
-        self._note_change(side.extent, by)
-        if is_defined:
-            self.vram.write(side, start_bytes=self._blob_start(side, source))
-        else:
-            self.vram.poison(side.extent)
-
-    def _blob_start(self, target: Access, source: Side | None) -> int | None:
-        """Where the whole of what was copied would begin in the arena (it may be before it)."""
-        if not isinstance(source, HostExtent):
-            return None
-        start = self.host.find_start(source)
-        return None if start is None else target.extent.offset_bytes - (source.offset_bytes - start)
-
-    def check_table(self, read: TableRead, by: Operation) -> Readers:
+    def check_table(self, version: int, by: Operation) -> Readers:
         """All that the version reaches, unless nothing of it changed since the last check for this stream."""
-        readers = self.tables.find(read.version, by)
+        readers = self.tables.find(version, by)
         self.host.check_pack_complete(by)
         if by.actor not in readers.checked:
             for access in readers.accesses:
                 self.check_read(access, by)
         return readers
 
-    def check_host_access(self, extent: HostExtent, by: Operation) -> None:
-        """The host asks for staging bytes: it may write them, so no stream may still touch them."""
-        self.host.check_bounds(extent, by)
-        if extent.space is HostSpace.STAGING:
-            self._staging.check_write(extent.offset_bytes, extent.end_bytes, by)
+    def host_access(self, extent: HostExtent, by: Operation) -> None:
+        """The host asks for these bytes. Of staging it may write them, so no stream may still touch them."""
+        cells = self.host.cut(extent, by)
+        self.clocks.check_write(cells, extent, by)
+        self._note_write(cells, by)
+        for cell in cells:
+            cell.content = UNNAMED
+        if len(cells) > 1:
+            self._melt(extent)
+
+    def spoil(self, writes: Sequence[Side], by: Operation) -> None:
+        """The writes failed on their way: what they left is anything."""
+        self.access(by, reads=(), writes=writes, contents=[None] * len(writes))
 
     def map(self, command: Map, by: Operation) -> None:
         self.vram.check_map(command, by)
@@ -98,25 +93,66 @@ class Shadow:
 
     def unmap(self, command: Unmap, by: Operation) -> None:
         self.vram.check_unmap(command, by)
-        self._change(command.extent, by)
-        self.vram.unmap(command)
+        cells = self._change(command.extent, by)
+        self.vram.unmap(command, cells)
+        self._melt(command.extent)
 
     def transfer(self, command: Transfer, by: Operation) -> None:
         self.vram.check_transfer(command, by)
-        self._change(command.extent, by)
-        self.vram.transfer(command)
+        cells = self._change(command.extent, by)
+        self.vram.transfer(command, cells)
+        self._melt(command.extent)
 
-    def _change(self, extent: Extent, by: Operation) -> None:
-        self._check_change(extent, by)
-        self._note_change(extent, by)
+    def _change(self, extent: Extent, by: Operation) -> list[Cell]:
+        """The host changes what the bytes are, whatever lies in them: as a write, but by no owner."""
+        cells = self.vram.cut(extent, by)
+        self.clocks.check_write(cells, extent, by)
+        self.tables.check_write(cells, extent, by)
+        self._note_write(cells, by)
+        return cells
 
-    def _check_change(self, extent: Extent, by: Operation) -> None:
-        self._arena.check_write(extent.offset_bytes, extent.end_bytes, by)
-        self.tables.check_write(extent, by)
+    def _cut(self, sides: Sequence[Side], by: Operation) -> list[list[Cell]]:
+        """The cells of each side, none of which is cut by another one's."""
+        before = self.vram.cells.num_cuts + self.host.staging.num_cuts
+        cells = [self._cells(side, by) for side in sides]
+        if self.vram.cells.num_cuts + self.host.staging.num_cuts != before:
+            cells = [self._cells(side, by) for side in sides]
+        return cells
 
-    def _note_change(self, extent: Extent, by: Operation) -> None:
-        self._arena.note_write(extent.offset_bytes, extent.end_bytes, by)
-        self.tables.note_write(extent)
+    def _cells(self, side: Side, by: Operation) -> list[Cell]:
+        return self.vram.cut(side.extent, by) if isinstance(side, Access) else self.host.cut(side, by)
+
+    def _check_read(self, cells: list[Cell], side: Side, by: Operation) -> None:
+        if isinstance(side, Access):
+            self.vram.check_access(cells, side, by)
+            self.vram.check_content(cells, side, by)
+        else:
+            self.host.check_read(cells, side, by)
+        self.clocks.check_read(cells, side, by)
+
+    def _check_write(self, cells: list[Cell], side: Side, by: Operation) -> None:
+        if isinstance(side, Access):
+            self.vram.check_access(cells, side, by)
+            self.tables.check_write(cells, side.extent, by)
+        else:
+            self.host.check_write(side, by)
+        self.clocks.check_write(cells, side, by)
+
+    def _note_write(self, cells: list[Cell], by: Operation) -> None:
+        for cell in cells:
+            cell.write = by
+            cell.reads = ()
+            if cell.readers:
+                self.tables.note_write(cell)
+
+    def _melt(self, side: Side | Extent) -> None:
+        extent = side.extent if isinstance(side, Access) else side
+        space = self.host.staging if isinstance(extent, HostExtent) else self.vram.cells
+        space.melt(extent.offset_bytes, extent.end_bytes)
+
+
+def content_of(side: Side) -> Content:
+    return UNNAMED if isinstance(side, HostExtent) or side.content is None else Content(side.content)
 
 
 def check_group(pairs: Iterable[CopyPair], by: Operation) -> None:

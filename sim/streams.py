@@ -1,4 +1,4 @@
-"""Who is ordered after whom: vector clocks for the host task and every stream, and the history of each byte.
+"""Who is ordered after whom: vector clocks for the host task and every stream, and what follows for reads and writes.
 
 A card overlaps streams as it likes. Only four things order anything: commands of one stream run in turn; what the
 host knew when it issued a command comes before it; a `Wait` comes after what its event stood for; and the host
@@ -13,11 +13,12 @@ after the earlier one too (the epochs of FastTrack, PLDI 2009).
 """
 
 from dataclasses import dataclass
+from typing import NoReturn
 
+from sim.cells import Cell
 from sim.errors import EventError, OrderError
-from sim.interval import IntervalMap
-from strata.core.commands import GraphLaunch, Launch, Record, Stream, Wait
-from strata.core.extent import HostExtent
+from strata.core.commands import Access, GraphLaunch, Launch, Record, Stream, Wait
+from strata.core.extent import Extent, HostExtent
 
 HOST = 0
 ACTORS = ("host", *Stream)
@@ -54,12 +55,17 @@ class Clocks:
     def __init__(self) -> None:
         self._clocks = [[0] * len(ACTORS) for _ in ACTORS]
         self._events: dict[str, tuple[int, ...]] = {}
+        self._host_changes = 0
+        self._joined = [0] * len(ACTORS)  # how many changes of the host's clock each actor has seen
 
     def issue(self, actor: int, index: int, command: object) -> Operation:
         """The actor's next operation, ordered after everything that the host knows of."""
         clock = self._clocks[actor]
-        if actor != HOST:
+        if actor == HOST:
+            self._host_changes += 1
+        elif self._joined[actor] != self._host_changes:
             _join(clock, self._clocks[HOST])
+            self._joined[actor] = self._host_changes
         clock[actor] += 1
         return Operation(actor, clock[actor], index, command)
 
@@ -72,6 +78,7 @@ class Clocks:
     def join_host(self, snapshot: tuple[int, ...]) -> None:
         """The host has seen that all of `snapshot` is over."""
         _join(self._clocks[HOST], snapshot)
+        self._host_changes += 1
 
     def record(self, command: Record) -> None:
         self._events[command.event] = self.snapshot(ACTOR_OF[command.stream])
@@ -85,6 +92,31 @@ class Clocks:
             )
         _join(self._clocks[by.actor], self._events[command.event])
 
+    def check_read(self, cells: list[Cell], side: Access | HostExtent, by: Operation) -> None:
+        clock = self._clocks[by.actor]
+        for cell in cells:
+            write = cell.write
+            if write is not None and write.tick > clock[write.actor]:
+                refuse_order(by, write, side, "reads bytes", "wrote")
+
+    def check_write(self, cells: list[Cell], side: Access | HostExtent | Extent, by: Operation) -> None:
+        clock = self._clocks[by.actor]
+        for cell in cells:
+            write = cell.write
+            if write is not None and write.tick > clock[write.actor]:
+                refuse_order(by, write, side, "writes bytes", "wrote")
+            for read in cell.reads:
+                if read.tick > clock[read.actor]:
+                    refuse_order(by, read, side, "writes bytes", "reads")
+
+    def note_read(self, cells: list[Cell], by: Operation) -> None:
+        clock = self._clocks[by.actor]
+        for cell in cells:
+            reads = cell.reads
+            if reads:
+                reads = tuple([read for read in reads if read.tick > clock[read.actor]])
+            cell.reads = (*reads, by) if reads else (by,)
+
 
 def _join(clock: list[int], other: list[int] | tuple[int, ...]) -> None:
     for actor, tick in enumerate(other):
@@ -92,51 +124,19 @@ def _join(clock: list[int], other: list[int] | tuple[int, ...]) -> None:
             clock[actor] = tick
 
 
-class History:
-    """Last writer, and the readers since, of every byte of one address space called `space`."""
-
-    def __init__(self, space: str, size_bytes: int, clocks: Clocks) -> None:
-        self._space = space
-        self._clocks = clocks
-        self._writes: IntervalMap[Operation | None] = IntervalMap(size_bytes, None)
-        self._reads: IntervalMap[tuple[Operation, ...]] = IntervalMap(size_bytes, ())
-
-    def check_read(self, start: int, end: int, by: Operation) -> None:
-        clock = self._clocks.of(by.actor)
-        for write in self._writes.values(start, end):
-            if write is not None and write.tick > clock[write.actor]:
-                self.refuse(by, write, start, end, "reads bytes", "wrote")
-
-    def check_write(self, start: int, end: int, by: Operation) -> None:
-        clock = self._clocks.of(by.actor)
-        for write in self._writes.values(start, end):
-            if write is not None and write.tick > clock[write.actor]:
-                self.refuse(by, write, start, end, "writes bytes", "wrote")
-        for readers in self._reads.values(start, end):
-            for read in readers:
-                if read.tick > clock[read.actor]:
-                    self.refuse(by, read, start, end, "writes bytes", "reads")
-
-    def note_read(self, start: int, end: int, by: Operation) -> None:
-        clock = self._clocks.of(by.actor)
-        self._reads.update(start, end, lambda reads: (*(r for r in reads if r.tick > clock[r.actor]), by))
-
-    def note_write(self, start: int, end: int, by: Operation) -> None:
-        self._writes.assign(start, end, by)
-        self._reads.assign(start, end, ())
-
-    def find_other_writer(self, start: int, end: int, writer: Operation) -> Operation | None:
-        """Who wrote over something that `writer` had written to all of [start, end)."""
-        return next((write for write in self._writes.values(start, end) if write is not writer), None)
-
-    def refuse(self, by: Operation, earlier: Operation, start: int, end: int, doing: str, did: str) -> None:
-        """Raise OrderError: nothing orders `by` after `earlier`."""
-        there = ACTORS[earlier.actor]
-        if by.actor == HOST:
-            mend = f"let the host take the Reached of a Notify issued on {there} after #{earlier.index} first"
-        else:
-            mend = f"record an event on {there} after #{earlier.index} and let {ACTORS[by.actor]} wait for it"
-        raise OrderError(
-            f"{by} {doing} that {earlier} {did}, {self._space} [{start}, {end}): no path {earlier} -> {by}; {mend}",
-            by.command,
-        )
+def refuse_order(
+    by: Operation, earlier: Operation, where: Access | HostExtent | Extent, doing: str, did: str
+) -> NoReturn:
+    """Raise OrderError: nothing orders `by` after `earlier`."""
+    there = ACTORS[earlier.actor]
+    if by.actor == HOST:
+        mend = f"let the host take the Reached of a Notify issued on {there} after #{earlier.index} first"
+    else:
+        mend = f"record an event on {there} after #{earlier.index} and let {ACTORS[by.actor]} wait for it"
+    space = where.space.value if isinstance(where, HostExtent) else "arena"
+    extent = where.extent if isinstance(where, Access) else where
+    raise OrderError(
+        f"{by} {doing} that {earlier} {did}, {space} [{extent.offset_bytes}, {extent.end_bytes}): "
+        f"no path {earlier} -> {by}; {mend}",
+        by.command,
+    )

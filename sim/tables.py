@@ -14,9 +14,10 @@ which actors have passed the full check since the last change under any of its b
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from sim.cells import Cell, Cells
 from sim.errors import TableError
-from sim.interval import IntervalMap, Spans
-from sim.streams import Clocks, History, Operation
+from sim.interval import Spans
+from sim.streams import Clocks, Operation, refuse_order
 from strata.core.commands import Access, TableVersion
 from strata.core.extent import Extent
 
@@ -39,14 +40,12 @@ class Readers:
 
 
 class Tables:
-    """Published versions by number, and a layer over the arena: whose readers each byte has."""
+    """Published versions by number. Each cell of `arena` holds the versions through which it has been read."""
 
-    def __init__(self, range_bytes: int, clocks: Clocks, arena: History) -> None:
-        self._clocks = clocks
-        self._arena = arena
+    def __init__(self, clocks: Clocks, arena: Cells) -> None:
+        self._clocks, self._arena = clocks, arena
         self._versions: dict[int, Readers] = {}
         self._newest = -1
-        self._readers: IntervalMap[tuple[Readers, ...]] = IntervalMap(range_bytes, ())
 
     def check_publish(self, published: TableVersion, by: Operation) -> None:
         if published.version <= self._newest:
@@ -74,59 +73,52 @@ class Tables:
                 by.command,
             )
         if by.actor not in readers.checked:
-            for access in readers.table:
-                other = self._arena.find_other_writer(
-                    access.extent.offset_bytes, access.extent.end_bytes, readers.upload
-                )
-                if other is not None:
+            for cell in self._cells(readers.table):
+                if cell.write is not readers.upload:
                     raise TableError(
-                        f"{by} refused: table version={version} was uploaded by {readers.upload}, but {other} "
+                        f"{by} refused: table version={version} was uploaded by {readers.upload}, but {cell.write} "
                         "has written over it since",
                         by.command,
                     )
         return readers
 
-    def check_write(self, extent: Extent, by: Operation) -> None:
+    def check_write(self, cells: list[Cell], extent: Extent, by: Operation) -> None:
         """A write of `extent` comes after every read through a table that reaches it."""
         clock = self._clocks.of(by.actor)
-        for readers in self._at(extent):
-            for actor, read in readers.last_reads.items():
-                if read.tick > clock[actor]:
-                    start, end = extent.offset_bytes, extent.end_bytes
-                    did = f"may reach through table version={readers.version}"
-                    self._arena.refuse(by, read, start, end, "changes bytes", did)
+        for cell in cells:
+            for readers in cell.readers:
+                for actor, read in readers.last_reads.items():
+                    if read.tick > clock[actor]:
+                        did = f"may reach through table version={readers.version}"
+                        refuse_order(by, read, extent, "changes bytes", did)
 
-    def note_write(self, extent: Extent) -> None:
-        """`extent` has changed: whoever reads it through a table is checked again in full."""
-        for readers in self._at(extent):
+    def note_write(self, cell: Cell) -> None:
+        """The bytes have changed: whoever reads them through a table is checked again in full."""
+        for readers in cell.readers:
             readers.checked.clear()
-        self._readers.assign(extent.offset_bytes, extent.end_bytes, ())
+        cell.readers = ()
 
     def note_read(self, readers: Readers, by: Operation) -> None:
-        """`by` has read through the table. Readers ordered before it give way to it, as in `streams.History`."""
+        """`by` has read through the table. Readers ordered before it give way to it, as in `Clocks.note_read`."""
         readers.last_reads[by.actor] = by
         if by.actor in readers.checked:
             return
         clock = self._clocks.of(by.actor)
-
-        def join(found: tuple[Readers, ...]) -> tuple[Readers, ...]:
+        for cell in self._cells(readers.accesses):
             kept = []
-            for other in found:
+            for other in cell.readers:
                 if other is readers:
                     continue
                 if all(read.tick <= clock[actor] for actor, read in other.last_reads.items()):
                     other.checked.clear()
                 else:
                     kept.append(other)
-            return (*kept, readers)
-
-        for access in readers.accesses:
-            self._readers.update(access.extent.offset_bytes, access.extent.end_bytes, join)
+            cell.readers = (*kept, readers)
         readers.checked.add(by.actor)
 
-    def _at(self, extent: Extent) -> Iterator[Readers]:
-        for found in self._readers.values(extent.offset_bytes, extent.end_bytes):
-            yield from found
+    def _cells(self, accesses: tuple[Access, ...]) -> Iterator[Cell]:
+        for access in accesses:
+            yield from self._arena.cut(access.extent.offset_bytes, access.extent.end_bytes)
 
 
 def _overlap(left: tuple[Access, ...], right: tuple[Access, ...]) -> bool:

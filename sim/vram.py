@@ -1,6 +1,6 @@
 """The card's memory as facts about bytes: what backs them, who owns them, what lies in them.
 
-Three byte-exact layers over the home addresses, each with its own runs:
+Three byte-exact facts of every address:
 
     mapping     segment by segment: physical segment and map epoch, or nothing
     ownership   owner ("" is nobody) and generation, which counts the transfers of the byte
@@ -13,13 +13,12 @@ belongs to addresses, so it outlives unmapping; but only mapped bytes can be acc
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sim.cells import NOBODY, Cell, Cells, Content
 from sim.errors import ContentMismatch, MappingError, OutOfBounds, OutOfMemory, OwnershipError, UndefinedRead
-from sim.interval import IntervalMap
 from sim.streams import Operation
 from strata.core.commands import Access, Map, Transfer, Unmap
 from strata.core.extent import Extent
 
-NOBODY = ""
 OwnerRow = tuple[int, int, str]
 """Start, end, owner."""
 
@@ -28,21 +27,6 @@ OwnerRow = tuple[int, int, str]
 class Mapping:
     segment_index: int
     map_epoch: int  # counts the maps of this card, from 1
-
-
-@dataclass(frozen=True, slots=True)
-class Ownership:
-    owner: str
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """Defined bytes; `name` is None where the writer gave none. `start_bytes`: the address at which the whole of what
-    is named would begin, None where that is not known: pieces of one blob belong together only if they agree on it."""
-
-    name: str | None
-    start_bytes: int | None = None
 
 
 class Vram:
@@ -56,80 +40,83 @@ class Vram:
         self.num_maps = 0
         self._mappings: list[Mapping | None] = [None] * (range_bytes // segment_bytes)
         self._homes: dict[int, Extent] = {}
-        self._owners = IntervalMap(range_bytes, Ownership(NOBODY, 0))
-        self._contents: IntervalMap[Content | None] = IntervalMap(range_bytes, None)
+        self.num_changes = 0  # maps, unmaps and transfers: whoever keeps a view of them can see that it is old
+        self.cells = Cells(range_bytes)
 
     @property
     def mapped_bytes(self) -> int:
         return len(self._homes) * self.segment_bytes
 
-    def check_access(self, access: Access, by: Operation) -> None:
-        """Every byte is mapped and belongs to `access.owner`, who is somebody."""
+    def cut(self, extent: Extent, by: Operation) -> list[Cell]:
+        """The cells of `extent`; raises when it leaves the reserved range."""
+        start = extent.offset_bytes
+        end = start + extent.size_bytes
+        if end > self.range_bytes:
+            self._check_bounds(extent, by)
+        return self.cells.cut(start, end)
+
+    def check_access(self, cells: list[Cell], access: Access, by: Operation) -> None:
+        """Every byte is mapped and belongs to `access.owner`, who is somebody. `cells` are those of the extent."""
         self.check_mapped(access.extent, by)
-        self.check_owner(access.extent, access.owner, by)
-        if access.owner == NOBODY:
+        owner = access.owner
+        for cell in cells:
+            if cell.owner != owner:
+                self.refuse_owner(cell, access.extent, owner, by)
+        if owner == NOBODY:
             raise OwnershipError(
                 f"{by} refused: access without an owner to {_bytes(access.extent)}; name who touches them", by.command
             )
 
     def check_mapped(self, extent: Extent, by: Operation) -> None:
-        self._check_bounds(extent, by)
-        for place in self._segments(extent):
-            if self._mappings[place] is None:
-                hole = Extent(place * self.segment_bytes, self.segment_bytes)
-                raise MappingError(
-                    f"{by} refused: {_bytes(extent)} touches {_bytes(hole)}, which no segment backs; "
-                    f"map it first. {self.describe_around(extent)}",
-                    by.command,
-                )
-
-    def check_owner(self, extent: Extent, owner: str, by: Operation) -> None:
-        self._check_bounds(extent, by)
-        if all(found.owner == owner for found in self._owners.values(extent.offset_bytes, extent.end_bytes)):
+        start, size = extent.offset_bytes, extent.size_bytes
+        if not size:
             return
-        for start, end, found in self._owners.runs(extent.offset_bytes, extent.end_bytes):
-            if found.owner != owner:
-                raise OwnershipError(
-                    f"{by} refused: {_bytes(extent)} expected owner={owner!r}, but [{start}, {end}) has "
-                    f"owner={found.owner!r} generation={found.generation}. {self.describe_around(extent)}",
-                    by.command,
-                )
+        first, last = start // self.segment_bytes, (start + size - 1) // self.segment_bytes
+        if None in self._mappings[first : last + 1]:
+            place = self._mappings.index(None, first)
+            hole = Extent(place * self.segment_bytes, self.segment_bytes)
+            raise MappingError(
+                f"{by} refused: {_bytes(extent)} touches {_bytes(hole)}, which no segment backs; "
+                f"map it first. {self.describe_around(extent)}",
+                by.command,
+            )
 
-    def check_content(self, access: Access, by: Operation) -> None:
+    def refuse_owner(self, cell: Cell, extent: Extent, owner: str, by: Operation) -> None:
+        start, end = self._run_around(cell, extent)
+        raise OwnershipError(
+            f"{by} refused: {_bytes(extent)} expected owner={owner!r}, but [{start}, {end}) has "
+            f"owner={cell.owner!r} generation={cell.generation}. {self.describe_around(extent)}",
+            by.command,
+        )
+
+    def check_content(self, cells: list[Cell], access: Access, by: Operation) -> None:
         """Every byte was written since its last poison, and holds what the reader expects, where both say what."""
-        extent, blob_start = access.extent, None
-        for start, end, found in self._contents.runs(extent.offset_bytes, extent.end_bytes):
+        expected, blob_start = access.content, None
+        for cell in cells:
+            found = cell.content
             if found is None:
                 raise UndefinedRead(
-                    f"{by} refused: reads {_bytes(extent)} of owner={access.owner!r}, but [{start}, {end}) was not "
-                    f"written since it was last mapped or passed on. {self.describe_around(extent)}",
+                    f"{by} refused: reads {_bytes(access.extent)} of owner={access.owner!r}, but [{cell.start}, "
+                    f"{cell.end}) was not written since it was last mapped or passed on. "
+                    f"{self.describe_around(access.extent)}",
                     by.command,
                 )
-            if found.name is not None and access.content is not None and found.name != access.content:
-                raise ContentMismatch(
-                    f"{by} refused: reads {_bytes(extent)} expecting content={access.content!r}, but [{start}, {end}) "
-                    f"holds content={found.name!r}. {self.describe_around(extent)}",
-                    by.command,
-                )
-            if found.start_bytes is None or access.content is None:
+            if expected is None or found.name is None:
                 continue
-            if blob_start is not None and found.start_bytes != blob_start:
-                raise ContentMismatch(
-                    f"{by} refused: reads {_bytes(extent)} expecting content={access.content!r}, but the piece in "
-                    f"[{start}, {end}) is not where the rest of it would have it: it starts the whole at "
-                    f"{found.start_bytes}, the rest at {blob_start}. {self.describe_around(extent)}",
-                    by.command,
-                )
-            blob_start = found.start_bytes
+            if found.name != expected:
+                self._refuse_content(cell, access, f"holds content={found.name!r}", by)
+            if found.start_bytes is not None:
+                if blob_start is not None and found.start_bytes != blob_start:
+                    whole = f"is not where the rest of it would have it: whole at {found.start_bytes}, not {blob_start}"
+                    self._refuse_content(cell, access, whole, by)
+                blob_start = found.start_bytes
 
-    def write(self, access: Access, *, start_bytes: int | None = None) -> None:
-        """`start_bytes`: see `Content`."""
-        content = Content(access.content, start_bytes)
-        self._contents.assign(access.extent.offset_bytes, access.extent.end_bytes, content)
-
-    def poison(self, extent: Extent) -> None:
-        """What lies there is undefined from now on."""
-        self._contents.assign(extent.offset_bytes, extent.end_bytes, None)
+    def _refuse_content(self, cell: Cell, access: Access, what: str, by: Operation) -> None:
+        raise ContentMismatch(
+            f"{by} refused: reads {_bytes(access.extent)} expecting content={access.content!r}, but [{cell.start}, "
+            f"{cell.end}) {what}. {self.describe_around(access.extent)}",
+            by.command,
+        )
 
     def check_map(self, command: Map, by: Operation) -> None:
         extent = command.extent
@@ -156,6 +143,7 @@ class Vram:
 
     def map(self, command: Map) -> None:
         self.num_maps += 1
+        self.num_changes += 1
         place = command.extent.offset_bytes // self.segment_bytes
         self._mappings[place] = Mapping(command.segment_index, self.num_maps)
         self._homes[command.segment_index] = command.extent
@@ -164,24 +152,29 @@ class Vram:
         self._check_segment(command.extent, by)
         self.check_mapped(command.extent, by)
 
-    def unmap(self, command: Unmap) -> None:
+    def unmap(self, command: Unmap, cells: list[Cell]) -> None:
         place = command.extent.offset_bytes // self.segment_bytes
         mapping = self._mappings[place]
         assert mapping is not None
         self._mappings[place] = None
         del self._homes[mapping.segment_index]
-        self.poison(command.extent)  # so whatever is mapped here next starts undefined too
+        self.num_changes += 1
+        poison(cells)  # so whatever is mapped here next starts undefined too
 
     def check_transfer(self, command: Transfer, by: Operation) -> None:
-        self.check_owner(command.extent, command.giver, by)
+        for cell in self.cut(command.extent, by):
+            if cell.owner != command.giver:
+                self.refuse_owner(cell, command.extent, command.giver, by)
         if command.giver == command.taker:
             raise OwnershipError(f"{by} refused: giver and taker are both {command.giver!r}", command)
 
-    def transfer(self, command: Transfer) -> None:
-        start, end, taker = command.extent.offset_bytes, command.extent.end_bytes, command.taker
-        self._owners.update(start, end, lambda found: Ownership(taker, found.generation + 1))
+    def transfer(self, command: Transfer, cells: list[Cell]) -> None:
+        self.num_changes += 1
+        for cell in cells:
+            cell.owner = command.taker
+            cell.generation += 1
         if not command.in_place:
-            self.poison(command.extent)
+            poison(cells)
 
     def backing(self, extent: Extent) -> tuple[Mapping | None, ...]:
         """What backs each segment that `extent` meets, in address order."""
@@ -190,11 +183,24 @@ class Vram:
     def owner_rows(self, extent: Extent) -> tuple[OwnerRow, ...]:
         """(start, end, owner) of each run in `extent`, whatever the generations."""
         rows: list[OwnerRow] = []
-        for start, end, found in self._owners.runs(extent.offset_bytes, extent.end_bytes):
-            if rows and rows[-1][2] == found.owner:
+        for start, end, cell in self.cells.meeting(extent.offset_bytes, extent.end_bytes):
+            if rows and rows[-1][2] == cell.owner:
                 start = rows.pop()[0]
-            rows.append((start, end, found.owner))
+            rows.append((start, end, cell.owner))
         return tuple(rows)
+
+    def content_rows(self, extent: Extent) -> Iterator[tuple[int, int, Content]]:
+        """(start, end, content) of each run of written bytes in `extent`."""
+        row: tuple[int, int, Content] | None = None
+        for start, end, cell in self.cells.meeting(extent.offset_bytes, extent.end_bytes):
+            if row is not None and row[1:] == (start, cell.content):
+                row = (row[0], end, row[2])
+                continue
+            if row is not None:
+                yield row
+            row = None if cell.content is None else (start, end, cell.content)
+        if row is not None:
+            yield row
 
     def mapped_parts(self, extent: Extent) -> Iterator[Extent]:
         """The pieces of `extent` that are backed, segment by segment."""
@@ -208,11 +214,25 @@ class Vram:
         """The map of owners and segments from one segment before `extent` to one behind it, at most eight rows."""
         start = max(0, extent.offset_bytes - self.segment_bytes)
         end = min(self.range_bytes, extent.end_bytes + self.segment_bytes)
-        rows = [f"[{a}, {b}) owner={o.owner!r}/{o.generation}" for a, b, o in self._owners.runs(start, end)]
+        rows = [f"[{a}, {b}) owner={o!r}/{n}" for a, b, o, n in self._generation_rows(start, end)]
         near = Extent(start, max(0, end - start))
         backs = ["-" if m is None else str(m.segment_index) for m in self.backing(near)]
         cut = "" if len(rows) <= 8 and len(backs) <= 8 else " ..."
         return f"Map around it: {', '.join(rows[:8])}; segments {' '.join(backs[:8])}{cut}"
+
+    def _generation_rows(self, start: int, end: int) -> list[tuple[int, int, str, int]]:
+        """(start, end, owner, generation) of each run that meets [start, end)."""
+        rows: list[tuple[int, int, str, int]] = []
+        for at, until, cell in self.cells.meeting(start, end):
+            if rows and rows[-1][2:] == (cell.owner, cell.generation):
+                at = rows.pop()[0]
+            rows.append((at, until, cell.owner, cell.generation))
+        return rows
+
+    def _run_around(self, cell: Cell, extent: Extent) -> tuple[int, int]:
+        """The bytes of `extent` around `cell` that have its owner."""
+        rows = self._generation_rows(extent.offset_bytes, extent.end_bytes)
+        return next((start, end) for start, end, _, _ in rows if start <= cell.start < end)
 
     def _segments(self, extent: Extent) -> range:
         if not extent.size_bytes:
@@ -231,6 +251,12 @@ class Vram:
             raise MappingError(
                 f"{by} refused: {_bytes(extent)} is not one segment on the grid of {self.segment_bytes:,} B", by.command
             )
+
+
+def poison(cells: list[Cell]) -> None:
+    """What lies there is undefined from now on."""
+    for cell in cells:
+        cell.content = None
 
 
 def _bytes(extent: Extent) -> str:

@@ -2,12 +2,11 @@
 
 MODULE = "sim.shadow"
 FRAGMENT = """\
-            self._staging.check_write(extent.offset_bytes, extent.end_bytes, by)
-
-    def map"""
+        self.clocks.check_write(cells, extent, by)
+        self._note_write(cells, by)
+        for cell in cells:"""
 REPLACEMENT = """\
-            pass
-
-    def map"""
+        self._note_write(cells, by)
+        for cell in cells:"""
 SOURCE = "docs/design.md 3, host memory uses the same shadow"
 LETS_LIVE = ("layer_awaits_copy_stream",)

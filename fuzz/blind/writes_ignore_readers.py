@@ -3,9 +3,9 @@
 MODULE = "sim.streams"
 FRAGMENT = """\
                 if read.tick > clock[read.actor]:
-                    self.refuse(by, read"""
+                    refuse_order(by, read"""
 REPLACEMENT = """\
                 if False:
-                    self.refuse(by, read"""
+                    refuse_order(by, read"""
 SOURCE = "docs/design.md 3, write needs all reads <= C"
 LETS_LIVE = ("ring_copy_skips_wait",)

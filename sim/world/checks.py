@@ -47,8 +47,8 @@ def resident_blobs(card: Card) -> dict[str, Extent]:
     for offset, size, owner in owner_rows(card):
         if owner != "cache":
             continue
-        for start, end, content in shadow._contents.runs(offset, offset + size):
-            if content is not None and content.name is not None:
+        for start, end, content in shadow.content_rows(Extent(offset, size)):
+            if content.name is not None:
                 if content.name in found:
                     raise WorldFault(f"{content.name} is resident twice, at {found[content.name]} and at {start}")
                 found[content.name] = Extent(start, end - start)

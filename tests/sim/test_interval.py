@@ -11,20 +11,21 @@ SIZE = 29
 spans = st.tuples(st.integers(0, SIZE), st.integers(0, SIZE)).map(lambda pair: (min(pair), max(pair)))
 
 
-@given(st.lists(st.tuples(spans, st.integers(0, 3), st.booleans()), max_size=40))
-def test_every_byte_has_the_value_that_it_got_last(steps: list) -> None:
+@given(st.lists(st.tuples(spans, st.integers(0, 3)), max_size=40), spans)
+def test_every_byte_has_the_value_that_it_got_last(steps: list, asked: tuple[int, int]) -> None:
     found, naive = IntervalMap(SIZE, 0), [0] * SIZE
-    for (start, end), value, is_update in steps:
-        if is_update:
-            found.update(start, end, lambda old, value=value: (old + value) % 4)
-            naive[start:end] = [(old + value) % 4 for old in naive[start:end]]
-        else:
-            found.assign(start, end, value)
-            naive[start:end] = [value] * (end - start)
-        assert [v for a, b, v in found.runs(0, SIZE) for _ in range(b - a)] == naive
-        assert [v for a, b, v in found.runs(start, end) for _ in range(b - a)] == naive[start:end]
-        assert found.values(start, end) == [v for _, _, v in found.runs(start, end)]
-        assert len(found) == 1 + sum(a != b for a, b in pairwise(naive)), "runs did not melt"
+    for (start, end), value in steps:
+        found.assign(start, end, value)
+        naive[start:end] = [value] * (end - start)
+        starts = [0, *(at for at, (a, b) in enumerate(pairwise(naive), 1) if a != b)]
+        assert list(found.whole_runs(0, SIZE)) == [(at, naive[at]) for at in starts]
+        assert len(found) == len(starts), "runs did not melt"
+    met = {max(at for at in starts_of(found) if at <= byte) for byte in range(*asked)}
+    assert list(found.whole_runs(*asked)) == [(at, naive[at]) for at in sorted(met)]
+
+
+def starts_of(found: IntervalMap[int]) -> list[int]:
+    return [start for start, _ in found.whole_runs(0, SIZE)]
 
 
 @given(st.lists(spans, max_size=6), spans)
