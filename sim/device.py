@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from sim.cells import Content
 from sim.errors import GraphError, PackError, UnknownProgram
 from sim.faults import Faults, targets_of
-from sim.graphs import Graph, capture_graph, check_graph
+from sim.graphs import Graph, Node, capture_graph, check_graph, take_apart
 from sim.payload import Payload
 from sim.scope import LaunchScope
 from sim.shadow import Shadow, Side, check_group, content_of
@@ -38,7 +38,6 @@ from strata.core.commands import (
     Map,
     Notify,
     Record,
-    TableRead,
     Transfer,
     Unmap,
     Wait,
@@ -197,7 +196,7 @@ class SimDevice:
     def _apply(self, command: Command, by: Operation) -> None:
         match command:
             case Launch():
-                self._launch(command, by)
+                self._launch(take_apart(command), by)
                 self._counts.launches += 1
             case GraphLaunch():
                 self._launch_graph(command, by)
@@ -259,14 +258,14 @@ class SimDevice:
                 return Content(content.name, start_bytes)
         return content
 
-    def _launch(self, launch: Launch, by: Operation, *, version: int | None = None) -> None:
+    def _launch(self, node: Node, by: Operation, *, version: int | None = None) -> None:
         """`version` stands for every `TableRead` of a captured launch."""
+        launch, shadow = node.launch, self._shadow
         self._check_program(launch)
-        reads = [read for read in launch.reads if isinstance(read, Access)]
-        versions = [read.version for read in launch.reads if isinstance(read, TableRead)]
-        tables = [self._shadow.check_table(named if version is None else version, by) for named in versions]
-        self._shadow.access(by, reads=reads, writes=launch.writes, tables=tables)
-        scope = LaunchScope(self._description, by, reads=reads, writes=launch.writes, tables=tables)
+        versions = [read.version if version is None else version for read in node.table_reads]
+        tables = [shadow.check_table(named, by) for named in versions]
+        shadow.access(by, reads=node.reads, writes=launch.writes, tables=tables)
+        scope = LaunchScope(self._description, by, reads=node.reads, writes=launch.writes, tables=tables)
         self._payload.run(self._programs[launch.program], launch.args, scope)
         self._counts.pack_read_bytes += scope.pack_read_bytes
 
@@ -275,9 +274,8 @@ class SimDevice:
         if graph is None:
             raise GraphError(f"{by} refused: graph={command.graph} was never captured", command)
         check_graph(graph, self._shadow.vram, by)
-        for launch in graph.launches:
-            node = self._shadow.clocks.issue(by.actor, by.index, command)
-            self._launch(launch, node, version=command.table_version)
+        for node in graph.nodes:
+            self._launch(node, self._shadow.clocks.issue(by.actor, by.index, command), version=command.table_version)
 
     def _check_program(self, launch: Launch) -> None:
         if launch.program not in self._programs:

@@ -19,7 +19,7 @@ def targets_of(command: Command, graphs: Mapping[str, Graph]) -> list[Side]:
         case Launch():
             return list(command.writes)
         case GraphLaunch() if command.graph in graphs:
-            return [target for launch in graphs[command.graph].launches for target in launch.writes]
+            return [target for node in graphs[command.graph].nodes for target in node.launch.writes]
         case Copy():
             return [pair.target for pair in command.pairs]
         case Fill() | Digest():

@@ -15,7 +15,7 @@ from sim.errors import GraphError
 from sim.interval import Spans
 from sim.streams import Operation
 from sim.vram import Mapping, OwnerRow, Vram
-from strata.core.commands import Access, Launch
+from strata.core.commands import Access, Launch, TableRead
 from strata.core.extent import Extent
 
 
@@ -26,12 +26,21 @@ class Pin:
     owners: tuple[OwnerRow, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A captured launch and what it names, taken apart once."""
+
+    launch: Launch
+    reads: tuple[Access, ...]
+    table_reads: tuple[TableRead, ...]
+
+
 @dataclass(slots=True)
 class Graph:
     """`num_changes` is the card's when all pins were last seen in place."""
 
     name: str
-    launches: tuple[Launch, ...]
+    nodes: tuple[Node, ...]
     pins: tuple[Pin, ...]
     num_changes: int
 
@@ -44,7 +53,12 @@ def capture_graph(name: str, launches: Sequence[Launch], vram: Vram, by: Operati
     spans = Spans((access.extent.offset_bytes, access.extent.end_bytes) for access in accesses)
     extents = [Extent(start, end - start) for start, end in spans]
     pins = tuple(Pin(e, vram.backing(e), vram.owner_rows(e)) for e in extents)
-    return Graph(name, tuple(launches), pins, vram.num_changes)
+    return Graph(name, tuple(map(take_apart, launches)), pins, vram.num_changes)
+
+
+def take_apart(launch: Launch) -> Node:
+    reads = tuple(read for read in launch.reads if isinstance(read, Access))
+    return Node(launch, reads, tuple(read for read in launch.reads if isinstance(read, TableRead)))
 
 
 def check_graph(graph: Graph, vram: Vram, by: Operation) -> None:

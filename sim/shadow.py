@@ -113,9 +113,10 @@ class Shadow:
 
     def _cut(self, sides: Sequence[Side], by: Operation) -> list[list[Cell]]:
         """The cells of each side, none of which is cut by another one's."""
-        before = self.vram.cells.num_cuts + self.host.staging.num_cuts
+        arena, staging = self.vram.cells, self.host.staging
+        before = arena.num_cuts + staging.num_cuts
         cells = [self._cells(side, by) for side in sides]
-        if self.vram.cells.num_cuts + self.host.staging.num_cuts != before:
+        if arena.num_cuts + staging.num_cuts != before:
             cells = [self._cells(side, by) for side in sides]
         return cells
 

@@ -23,7 +23,7 @@ OwnerRow = tuple[int, int, str]
 """Start, end, owner."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mapping:
     segment_index: int
     map_epoch: int  # counts the maps of this card, from 1

@@ -15,6 +15,7 @@ programs know pack and model, and nothing of plans, slots or rings.
 
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from zlib import crc32
 
 from sim.errors import TwinError
@@ -51,7 +52,11 @@ def world_programs(blobs: Mapping[tuple[int, int], bytes], *, num_experts: int) 
 
 
 def _rows(buffers: PassBuffers, extent: Extent, rows: int) -> Extent:
-    return Extent(extent.offset_bytes, rows * (extent.size_bytes // buffers.max_rows))
+    return _extent(extent.offset_bytes, rows * (extent.size_bytes // buffers.max_rows))
+
+
+_extent = lru_cache(maxsize=1024)(Extent)
+"""The same few extents are asked for in every launch."""
 
 
 def _mark_of(hidden: memoryview, rows: int) -> int:

@@ -37,6 +37,8 @@ class Standing:
 
     def booked(self, num_acts: int | None = None) -> "Standing":
         """The first `num_acts` of what was ordered took place, or all of it."""
+        if not self.ordered:
+            return self
         done = self.ordered[:num_acts]
         ledger = self.ledger.after(act for act in done if isinstance(act, Transfer))
         return replace(self, ledger=ledger, backing=self.backing.after(done), ordered=())
