@@ -37,12 +37,12 @@ class Tally:
     sometimes: Counter[str] = field(default_factory=Counter)
 
 
-def run_seed(seed: int, tally: Tally) -> Failure | None:
-    """One world, drawn from `seed`."""
+def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True) -> Failure | None:
+    """One world, drawn from `seed`; see `draw_world`."""
     geometry: Geometry | None = None
     taken: list[Decision] = []
     try:
-        geometry, rng = draw_world(seed)
+        geometry, rng = draw_world(seed, with_drawn_order=with_drawn_order)
         driver = _run(geometry, rng, taken)
     except Exception as error:  # whatever the core or a check raises is what a campaign looks for
         geometry = geometry or geometry_that_lends()

@@ -3,10 +3,11 @@
 Nothing here judges. Every draw is a value of `sim.world`, so that a trace of them needs no generator.
 """
 
+from dataclasses import replace
 from random import Random
 
 from sim.world.card import FaultKind
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Stop
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
 from sim.world.driver import Driver
 from sim.world.geometry import Delivery, Geometry
 from strata.core.errors import Refusal
@@ -69,7 +70,7 @@ def _any_geometry(rng: Random, wants_loan: bool) -> Geometry:
         ring_slots=rng.choice((None, 1, 2, 3, 5, 9, 20)),
         num_cache_slots=rng.choice((None, None, None, 6)),
         min_cache_slots=rng.choice((1, 2, 4)),
-        delivery=rng.choice(list(Delivery)),
+        delivery=rng.choice((Delivery.ALL, Delivery.ONE, Delivery.CROSSED)),
     )
 
 
@@ -90,6 +91,7 @@ class Drawer:
             self._fresh = STREAMED_FRESH if rng.random() < 0.6 else LONG_FRESH
         self._fault_rate = rng.choice((0.0, 0.0, 0.08, 0.2))
         self._cancel_rate = rng.choice((0.0, 0.03, 0.15))
+        self._favour_rate = rng.choice((0.1, 0.3, 0.5)) if geometry.delivery is Delivery.DRAWN else 0.0
 
     def draw(self, driver: Driver) -> Decision:
         rng, luck = self._rng, self._rng.random()
@@ -97,6 +99,8 @@ class Drawer:
         if self._fault_rate and luck < (HANDOVER_FAULT_RATE if is_handing_over else self._fault_rate):
             kind = rng.choice(list(FaultKind))
             return Fault(rng.choice((0, 1, 2, 3, 5, 8, 13, 21, 40)), kind)
+        if self._favour_rate and rng.random() < self._favour_rate:
+            return Favour(rng.randrange(4), rng.choice((1, 2, 3, 5, 8, 20, 50)))
         if driver.is_leaving or (is_handing_over and luck < 0.6):
             return Advance()
         if not driver.is_open:
@@ -115,7 +119,11 @@ class Drawer:
         return Advance(rng.choice((1, 1, 2, 3, 5, 9, 20)))
 
 
-def draw_world(seed: int) -> tuple[Geometry, Random]:
-    """The geometry of a seed, and the generator that draws its decisions."""
+def draw_world(seed: int, *, with_drawn_order: bool = True) -> tuple[Geometry, Random]:
+    """The geometry of a seed, and the generator that draws its decisions. In one world of four bytes change when
+    streams get there; that is drawn apart, so that the other three are the same without it."""
     rng = Random(seed)
-    return draw_geometry(rng), rng
+    geometry = draw_geometry(rng)
+    if with_drawn_order and Random(f"order of {seed}").random() < 0.25:
+        geometry = replace(geometry, delivery=Delivery.DRAWN)
+    return geometry, rng

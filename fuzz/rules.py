@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from fuzz.draw import FRESH, draw_world, geometry_that_lends
 from sim.world.card import FaultKind
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Stop
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
 from sim.world.driver import Driver
 
 
@@ -52,6 +52,10 @@ class WorldRules(RuleBasedStateMachine):
     @rule(after=st.integers(0, 40), kind=st.sampled_from(FaultKind))
     def fault(self, after: int, kind: FaultKind) -> None:
         self._apply(Fault(after, kind))
+
+    @rule(pick=st.integers(0, 3), times=st.sampled_from((1, 3, 20)))
+    def favour(self, pick: int, times: int) -> None:
+        self._apply(Favour(pick, times))
 
     def teardown(self) -> None:
         if self.driver is not None and not self.has_failed:

@@ -29,6 +29,7 @@ SOMETIMES = (
     "ring went round",
     "more than one copy group refilled",
     "device lost",
+    "stream overtook",
     "window answered",
 )
 

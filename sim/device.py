@@ -2,9 +2,10 @@
 
 A payload applies commands; ownership, definedness, content and order are checked around it (`shadow.py`). Commands
 take effect in the order of submission, which is one legal order among many: the clocks find what another order would
-have broken. The twin knows nothing of the core's plans, tables or ledgers; it judges them.
+have broken. With `queues` they are judged as they are submitted and take effect later, in whatever order the owner of
+the queues lets the streams go on. The twin knows nothing of the core's plans, tables or ledgers; it judges them.
 
-    submit --> faults --> shadow: check, note --> payload: apply --> completions
+    submit --> faults --> shadow: check, note --> (queues) --> payload: apply --> completions
 
 **Host access.** `host(extent)` on staging counts as an access by the host that reads and writes exactly `extent`,
 at the moment of the call: every command that touches those bytes must be known to be over, which the host learns
@@ -15,14 +16,16 @@ later through a view that was kept goes unseen.
 A publishing copy makes its version known when it is applied; `tables.py` says which version a launch may name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sim.cells import Content
 from sim.errors import GraphError, PackError, UnknownProgram
 from sim.faults import Faults, targets_of
 from sim.graphs import Graph, Node, capture_graph, check_graph, take_apart
 from sim.payload import Payload
+from sim.queues import Queues
 from sim.scope import LaunchScope
 from sim.shadow import Shadow, Side, check_group, content_of
 from sim.streams import ACTOR_OF, HOST, Operation
@@ -38,12 +41,13 @@ from strata.core.commands import (
     Map,
     Notify,
     Record,
+    Stream,
     Transfer,
     Unmap,
     Wait,
     size_of,
 )
-from strata.core.events import Event, Reached
+from strata.core.events import Event, Failed, Reached
 from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.device import DeviceDescription, DeviceStatistics, Programs
 
@@ -89,7 +93,8 @@ class _Counts:
 
 
 class SimDevice:
-    """`manifest` names what lies where in the pack, from the model file: copies out of it are held against that."""
+    """`manifest` names what lies where in the pack, from the model file: copies out of it are held against that.
+    `queues`: where commands wait until somebody runs them; None applies them at once."""
 
     def __init__(
         self,
@@ -99,11 +104,13 @@ class SimDevice:
         *,
         faults: Faults | None = None,
         manifest: Sequence[tuple[HostExtent, str]] = (),
+        queues: Queues | None = None,
     ) -> None:
         self._description = description
         self._programs = programs
         self._payload = payload
         self._faults = faults
+        self._queues = queues
         self._shadow = Shadow(description, manifest)
         self._graphs: dict[str, Graph] = {}
         self._events: list[tuple[Event, tuple[int, ...] | None]] = []
@@ -125,14 +132,13 @@ class SimDevice:
             actor = HOST if isinstance(command, (Map, Unmap, Transfer)) else ACTOR_OF[command.stream]
             by = self._shadow.clocks.issue(actor, index, command)
             if failed is not None:
-                self._spoil(command, by)
-                self._events.append((failed, None))
+                self._spoil(command, failed, by)
             else:
                 self._apply(command, by)
             self._counts.commands += 1
 
     def completions(self) -> Sequence[Event]:
-        """Everything reached since the last call: on the twin a command is over once it is submitted. By taking a
+        """Everything reached since the last call: without queues a command is over once it is submitted. By taking a
         Reached, the host knows that all before its Notify is over."""
         taken, self._events = self._events, []
         for _, snapshot in taken:
@@ -207,17 +213,22 @@ class SimDevice:
             case Fill():
                 assert 0 <= command.value <= 255, command
                 self._shadow.access(by, reads=(), writes=(command.target,))
-                self._payload.fill(command.target.extent, command.value)
+                self._then(command.stream, partial(self._payload.fill, command.target.extent, command.value))
             case Digest():
                 assert command.target.size_bytes == DIGEST_BYTES, command
                 self._shadow.access(by, reads=(command.source,), writes=(command.target,))
-                self._payload.digest(command.source.extent, command.target)
+                self._then(command.stream, partial(self._payload.digest, command.source.extent, command.target))
             case Record():
                 self._shadow.clocks.record(command)
+                if self._queues is not None:
+                    self._queues.record(command.stream, command.event)
             case Wait():
                 self._shadow.clocks.wait(command, by)
+                if self._queues is not None:
+                    self._queues.wait(command.stream, command.event)
             case Notify():
-                self._events.append((Reached(command.tag), self._shadow.clocks.snapshot(by.actor)))
+                snapshot = self._shadow.clocks.snapshot(by.actor)
+                self._then(command.stream, partial(self._report, Reached(command.tag), snapshot))
             case Map():
                 self._shadow.map(command, by)
                 self._payload.map(command.segment_index, command.extent)
@@ -238,8 +249,8 @@ class SimDevice:
         sources, targets = [pair.source for pair in command.pairs], [pair.target for pair in command.pairs]
         contents = [self._content_left_by(pair, by) for pair in command.pairs]
         self._shadow.access(by, reads=sources, writes=targets, contents=contents)
+        self._then(command.stream, partial(self._move, command.pairs))
         for pair in command.pairs:
-            self._payload.copy(_bytes_of(pair.source), _bytes_of(pair.target))
             if isinstance(pair.target, HostExtent):
                 self._counts.to_host_bytes += size_of(pair.target)
             else:
@@ -258,16 +269,34 @@ class SimDevice:
                 return Content(content.name, start_bytes)
         return content
 
-    def _launch(self, node: Node, by: Operation, *, version: int | None = None) -> None:
-        """`version` stands for every `TableRead` of a captured launch."""
+    def _launch(self, node: Node, by: Operation, replay: GraphLaunch | None = None) -> None:
+        """`replay`: the launch of the graph that this one is a node of, on whose stream and table it runs."""
         launch, shadow = node.launch, self._shadow
         self._check_program(launch)
-        versions = [read.version if version is None else version for read in node.table_reads]
-        tables = [shadow.check_table(named, by) for named in versions]
+        versions = [replay.table_version if replay else read.version for read in node.table_reads]
+        tables = [shadow.check_table(version, by) for version in versions]
         shadow.access(by, reads=node.reads, writes=launch.writes, tables=tables)
         scope = LaunchScope(self._description, by, reads=node.reads, writes=launch.writes, tables=tables)
+        self._then(replay.stream if replay else launch.stream, partial(self._run, launch, scope))
+
+    def _run(self, launch: Launch, scope: LaunchScope) -> None:
         self._payload.run(self._programs[launch.program], launch.args, scope)
         self._counts.pack_read_bytes += scope.pack_read_bytes
+
+    def _move(self, pairs: Sequence[CopyPair]) -> None:
+        for pair in pairs:
+            self._payload.copy(_bytes_of(pair.source), _bytes_of(pair.target))
+
+    def _report(self, event: Event, snapshot: tuple[int, ...] | None) -> None:
+        """`snapshot`: what the host knows to be over once it has taken `event`."""
+        self._events.append((event, snapshot))
+
+    def _then(self, stream: Stream, effect: Callable[[], None]) -> None:
+        """What a command does to bytes, when its stream gets there."""
+        if self._queues is None:
+            effect()
+        else:
+            self._queues.add(stream, effect)
 
     def _launch_graph(self, command: GraphLaunch, by: Operation) -> None:
         graph = self._graphs.get(command.graph)
@@ -275,20 +304,28 @@ class SimDevice:
             raise GraphError(f"{by} refused: graph={command.graph} was never captured", command)
         check_graph(graph, self._shadow.vram, by)
         for node in graph.nodes:
-            self._launch(node, self._shadow.clocks.issue(by.actor, by.index, command), version=command.table_version)
+            self._launch(node, self._shadow.clocks.issue(by.actor, by.index, command), command)
 
     def _check_program(self, launch: Launch) -> None:
         if launch.program not in self._programs:
             known = ", ".join(sorted(self._programs)) or "none"
             raise UnknownProgram(f"program={launch.program} is not known; this device has: {known}", launch)
 
-    def _spoil(self, command: Command, by: Operation) -> None:
+    def _spoil(self, command: Command, failed: Failed, by: Operation) -> None:
         """The command was taken and failed on its way: what it was to write is anything now."""
         writes = targets_of(command, self._graphs)
         self._shadow.spoil(writes, by)
-        for side in writes:
-            if isinstance(side, Access):
-                self._poison(side.extent)
+
+        def fail() -> None:
+            for side in writes:
+                if isinstance(side, Access):
+                    self._poison(side.extent)
+            self._report(failed, None)
+
+        if isinstance(command, (Map, Unmap, Transfer)):
+            fail()
+        else:
+            self._then(command.stream, fail)
 
     def _poison(self, extent: Extent) -> None:
         for part in self._shadow.vram.mapped_parts(extent):

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from sim.device import SimDevice, describe_twin
 from sim.errors import TableError, TwinError, UndefinedRead
+from sim.queues import Queues
 from sim.streams import Operation
 from sim.world.geometry import Delivery, Geometry
 from sim.world.plain_bytes import PlainBytes
@@ -81,11 +82,14 @@ class WorldDevice(SimDevice):
         manifest: Sequence[tuple[HostExtent, str]],
     ) -> None:
         programs = world_programs(blobs, num_experts=geometry.num_experts)
-        super().__init__(description, programs, payload, faults=self._ask, manifest=manifest)
+        self.queues = Queues() if geometry.delivery is Delivery.DRAWN else None
+        super().__init__(description, programs, payload, faults=self._ask, manifest=manifest, queues=self.queues)
         self.faults = Faults()
         self.history: list[Command] | None = None
         self.accusation: TwinError | None = None
         self.transfers: list[Transfer] = []
+        self.favours: deque[int] = deque()
+        self.num_overtakings = 0  # times that a stream went on before an older command of another one
         self._delivery = geometry.delivery
         self._reports: deque[tuple[str, Event, tuple[int, ...] | None]] = deque()
         self._stream_of: dict[str, str] = {}
@@ -94,10 +98,31 @@ class WorldDevice(SimDevice):
         try:
             super().submit(commands)
         except TwinError as error:
-            is_consequence = self.faults.is_spoilt and isinstance(error, CONSEQUENCES)
-            if not is_consequence and self.accusation is None:
-                self.accusation = error
+            self._note(error)
             raise
+
+    def pause(self) -> None:
+        """The host waits, so a stream goes on. What a program meets behind a command that failed on its way stays on
+        the card, as it would: the failure itself is told."""
+        if not self.queues:
+            raise Stalled("the runner waits for a notice that no submitted command will give: all of them are over")
+        stream, streams = self.queues.oldest(), self.queues.streams()
+        if self.favours and len(streams) > 1:
+            favoured = streams[self.favours.popleft() % len(streams)]
+            self.num_overtakings += favoured is not stream
+            stream = favoured
+        try:
+            self.queues.run(stream)
+        except TwinError as error:
+            if not self._note(error):
+                raise
+
+    def _note(self, error: TwinError) -> bool:
+        """Keep the first word that no failure excuses; gives whether one does."""
+        is_consequence = self.faults.is_spoilt and isinstance(error, CONSEQUENCES)
+        if not is_consequence and self.accusation is None:
+            self.accusation = error
+        return is_consequence
 
     def host(self, extent: HostExtent) -> memoryview:
         try:
@@ -107,7 +132,7 @@ class WorldDevice(SimDevice):
             raise
 
     def completions(self) -> Sequence[Event]:
-        if self._delivery is Delivery.ALL:
+        if self._delivery in (Delivery.ALL, Delivery.DRAWN):
             return super().completions()
         for event, snapshot in self._events:
             stream = self._stream_of.pop(event.tag) if isinstance(event, Reached) else _stream_of(event)
@@ -185,7 +210,7 @@ def make_card(geometry: Geometry) -> Card | Refusal:
     manifest += [(home, f"weight {name}") for name, home in plan.pack.weights.items()]
     device = WorldDevice(description, payload, geometry, blobs, manifest)
     device.seal()
-    runner = Runner(device, Recipe(plan, _dense_reads(geometry)), TERMINATORS, pause=_pause)
+    runner = Runner(device, Recipe(plan, _dense_reads(geometry)), TERMINATORS, pause=device.pause)
     runner.start()
     return Card(geometry, plan, device, payload, runner, blobs)
 
@@ -204,7 +229,3 @@ def _dense_reads(geometry: Geometry) -> dict[tuple[str, int | None], tuple[str, 
         for program in (programs.ATTENTION, programs.ROUTER, programs.FFN)
     }
     return reads | {(programs.EMBED, None): ("token_embd.weight",), (programs.HEAD, None): ("token_embd.weight",)}
-
-
-def _pause() -> None:
-    raise Stalled("the runner waits for a notice that no submitted command will give: the twin finished all of them")

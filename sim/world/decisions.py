@@ -47,8 +47,17 @@ class Fault:
     kind: FaultKind
 
 
-Decision = Begin | Advance | Cancel | Stop | Fault
-_KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Begin, Advance, Cancel, Stop, Fault)}
+@dataclass(frozen=True, slots=True)
+class Favour:
+    """Where completion is drawn: the next `times` times that the host waits and several streams can go on, number
+    `pick` of them does; without one of these, the stream with the oldest command does."""
+
+    pick: int
+    times: int = 1
+
+
+Decision = Begin | Advance | Cancel | Stop | Fault | Favour
+_KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Begin, Advance, Cancel, Stop, Fault, Favour)}
 
 
 def to_json(decision: Decision) -> dict[str, Any]:

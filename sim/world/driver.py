@@ -15,7 +15,7 @@ from hashlib import sha256
 from sim.errors import TwinError
 from sim.world.card import PLANTED, TERMINATORS, Card, Faults, PlantedFault, make_card
 from sim.world.checks import AtStart, WorldFault, check_books, check_loan, check_rest, look
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Stop
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
 from sim.world.expected import Expected
 from sim.world.geometry import Geometry
 from sim.world.prompts import request_of
@@ -28,6 +28,7 @@ from strata.engine.runner import HasClosed, HasRead, HasSampled
 
 PROMPTS_KEPT = 8
 HORIZON_STEPS = 4000
+MAX_FAVOURS = 1000
 PROBE_TOKENS = 300
 FAULTS_TO_LOSE_A_DEVICE = 2
 """A mending is tried three times. A failure may cost two tries, one for the command that fails and one for a command
@@ -115,10 +116,13 @@ class Driver:
                     self._guarded(self._end)
             case Fault(after, kind):
                 self.faults.planned.append((after, kind))
+            case Favour(pick, times):
+                self.card.device.favours += [pick] * min(times, MAX_FAVOURS)
 
     def finish(self) -> None:
         """Failures off; then liveness and quiescence. A lost device ends a world without either."""
         self.faults.planned.clear()
+        self.card.device.favours.clear()
         if self.is_lost:
             return
         self._drain()
@@ -214,6 +218,7 @@ class Driver:
         """A move of the runner, judged; a failure that was planted breaks the request, as the steward does it."""
         self.num_events += 1
         where, fired = self.where, self.faults.num_fired
+        overtakings = self.card.device.num_overtakings
         num_transfers = len(self.card.device.transfers)
         try:
             move()
@@ -223,6 +228,7 @@ class Driver:
         self._accuse()
         if self.faults.num_fired > fired:
             self.sometimes[f"fault in {where}"] += 1
+        self.sometimes["stream overtook"] += self.card.device.num_overtakings > overtakings
         check_books(self.card)
         self._note_reading()
         for transfer in self.card.device.transfers[num_transfers:]:

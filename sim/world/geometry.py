@@ -24,6 +24,7 @@ class Delivery(StrEnum):
     ALL = "all"  # at once
     ONE = "one"  # one event a call, oldest first
     CROSSED = "crossed"  # one event a call, from the stream that was notified last
+    DRAWN = "drawn"  # once the streams got there: bytes change when a stream goes on, and decisions say which one does
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ QUICK = ("reader_skips_wait", "refill_short_by_one", "prefix_reuses_other_ids", 
 CANARY = "window_does_not_wait_for_back"
 CLOCKS = ("reads_need_no_order", "writes_ignore_readers")
 RUNS_OF_A_BLIND_TWIN = 15
+RUNS_OF_DRAWN_ORDER = 200
 
 
 def by_name(name: str) -> Mutant:
@@ -76,12 +77,20 @@ def test_every_blinded_twin_lets_a_bug_live(blind: Mutant) -> None:
     assert_lets_live(blind)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("blind", [b for b in BLIND if b.name in CLOCKS], ids=lambda blind: blind.name)
+def test_bytes_show_what_blinded_clocks_do_not_see(blind: Mutant) -> None:
+    """In worlds whose order of completion is drawn: two oracles, neither of which knows of the other."""
+    report = run_child([by_name(blind.lets_live[0]).path, blind.path], max_runs=RUNS_OF_DRAWN_ORDER)
+    assert report["detected"] and report["kind"] in ("WrongBytes", "WorldFault"), report
+
+
 def assert_lets_live(blind: Mutant) -> None:
     """The bug is found with the check, and in the same worlds not without it."""
     for name in blind.lets_live:
         bug = by_name(name).path
-        assert run_child([bug], max_runs=RUNS_OF_A_BLIND_TWIN)["detected"], name
-        report = run_child([bug, blind.path], max_runs=RUNS_OF_A_BLIND_TWIN)
+        assert run_child([bug], max_runs=RUNS_OF_A_BLIND_TWIN, is_at_once=True)["detected"], name
+        report = run_child([bug, blind.path], max_runs=RUNS_OF_A_BLIND_TWIN, is_at_once=True)
         assert report["reached"] and not report["detected"], report
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fuzz.draw import geometry_that_lends
 from fuzz.minimize import minimize
 from sim.world.card import FaultKind
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Stop, from_json, to_json
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop, from_json, to_json
 from sim.world.geometry import Delivery, Geometry
 from sim.world.trace import Trace, read_trace, replay, write_trace
 
@@ -22,6 +22,7 @@ DECISIONS: st.SearchStrategy[Decision] = st.one_of(
     st.just(Cancel()),
     st.just(Stop()),
     st.builds(Fault, NUMBERS, st.sampled_from(FaultKind)),
+    st.builds(Favour, NUMBERS, NUMBERS),
 )
 GEOMETRY = geometry_that_lends(Delivery.CROSSED)
 
