@@ -1,9 +1,17 @@
 """What the planner knows of a model: sizes, never contents. Made by `strata.model.inventory` from a GGUF file."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 from strata.core.workspace import Workspace
+
+
+class StateKind(StrEnum):
+    """What a model remembers of the tokens before: everything a conversation consists of, on the card."""
+
+    KV = "kv"  # a cell for each position: forgetting the last cells goes back to any position before
+    RECURRENT = "recurrent"  # all positions folded into one value: there is no way back but a copy made in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +49,11 @@ class ModelInventory:
     Trunk layers only; `drafter` is None unless one was asked for. `heads`: the names in `weights` of the output head of
     its own, () where it is tied to the embedding. `activation_bytes` is 4 on the CPU reference. `prompt_work` and
     `window_work`: the workspaces of programs in a chunk and in a window, () on the CPU reference, whose working memory
-    is torch's."""
+    is torch's.
+
+    `state_bytes[layer]` is what a recurrent layer has in place of K/V, and 0 for a layer that attends; () where all of
+    them do. `mixer_floats`: numbers a row that the widest layer works in before its FFN; None: query, key, value and
+    output of plain attention."""
 
     architecture: str
     num_layers: int
@@ -60,6 +72,26 @@ class ModelInventory:
     heads: tuple[str, ...] = ()
     prompt_work: tuple[Workspace, ...] = ()
     window_work: tuple[Workspace, ...] = ()
+    state_bytes: tuple[int, ...] = ()
+    mixer_floats: int | None = None
+
+    @property
+    def state_kinds(self) -> frozenset[StateKind]:
+        """Every kind of state that some layer has."""
+        return frozenset(
+            StateKind.RECURRENT if self.is_recurrent(layer) else StateKind.KV for layer in range(self.num_layers)
+        )
+
+    def is_recurrent(self, layer: int) -> bool:
+        return bool(self.state_bytes) and self.state_bytes[layer] > 0
+
+    @property
+    def mixer_bytes(self) -> int:
+        """Of one row, in the widest layer."""
+        floats = self.mixer_floats
+        if floats is None:
+            floats = 2 * (self.num_heads + self.num_kv_heads) * self.head_dim
+        return floats * self.activation_bytes
 
     @property
     def num_moe_layers(self) -> int:

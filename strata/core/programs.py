@@ -7,7 +7,9 @@ the same programs over the same kind of buffers, which is why their bits can be 
 One layer, for `rows` tokens at positions header.position + 0 .. rows-1:
 
     hidden --attention--> hidden            writes K/V of the rows, reads K/V of all positions up to each row
+    hidden --recurrent--> hidden            moves the layer's state on by the rows (layers that do not attend)
     hidden --router-----> normed, router_ids, router_weights, router_counts        (layers with experts)
+    normed --shared-----> hidden            the expert that all rows go to (layers that have one)
     normed --experts----> expert_rows       one launch for a group of experts, read through an address row
     expert_rows --combine--> hidden         summed in router order
     hidden --ffn--------> hidden            (dense layers, instead of router, experts, combine)
@@ -21,10 +23,12 @@ from dataclasses import dataclass
 
 from strata.core.extent import Extent
 
-EMBED, ATTENTION, ROUTER, EXPERTS, COMBINE, FFN, HEAD, SAMPLE = (
+EMBED, ATTENTION, RECURRENT, ROUTER, SHARED, EXPERTS, COMBINE, FFN, HEAD, SAMPLE = (
     "embed",
     "attention",
+    "recurrent",
     "router",
+    "shared",
     "experts",
     "combine",
     "ffn",
@@ -51,8 +55,10 @@ NO_SCRATCH = Extent(0, 0)
 @dataclass(frozen=True, slots=True)
 class PassBuffers:
     """Buffers of one pass over the layers, carved for `max_rows` rows. E hidden size, K experts used, nE experts,
-    A = (H + 2 Hkv) * D + H * D floats a row: query, key, value, then the heads' output, one after the other for
-    `max_rows` rows each."""
+    A floats a row, enough for the widest layer. A layer that attends has query, key, value, then the heads'
+    output there, one after the other for all rows of the launch: (H + 2 Hkv) * D + H * D, and H * D more where
+    queries come with a gate. A recurrent layer has its conv's input, its output gate, the heads' output and two numbers
+    a head."""
 
     max_rows: int
     header: Extent  # int64 [32], see HEADER_BYTES
@@ -88,13 +94,15 @@ class EmbedArgs:
 
 @dataclass(frozen=True, slots=True)
 class LayerArgs:
-    """Of `attention`, `router`, `combine` and `ffn`. `kv` is the layer's K then V (see `KvFormat`), all positions;
-    it is None for the three that do not read it."""
+    """Of every program of a layer but `experts`. `kv` is the layer's K then V (see `KvFormat`), all positions, for
+    `attention`; `state` what the layer remembers of all positions before header.position, for `recurrent`, which leaves
+    what it remembers after the rows. None for the programs that do not read it."""
 
     layer: int
     rows: int
     buffers: PassBuffers
     kv: Extent | None = None
+    state: Extent | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from strata.core import programs
+from strata.core.commands import Command, Fill, Launch, Stream
 from strata.core.errors import Refusal
 from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions
@@ -21,7 +23,8 @@ from strata.core.serving.machine import (
     Windowing,
     first_state,
 )
-from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Routed, Started
+from strata.core.serving.request import GenerationRequest
+from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed, Started
 from tests.engine.symbolic_card import dense_reads, lending_inventory, prompt
 
 
@@ -124,3 +127,83 @@ def test_no_two_notices_of_a_request_share_a_tag():
             event = Arrived()
         state, orders = served.step(state, event)
     assert len(set(tags)) == len(tags) > 8
+
+
+def hybrid_machine() -> Machine:
+    """Layers 1 and 3 are recurrent, layer 0 has a shared expert too; reads have an arena of their own."""
+    inventory = replace(lending_inventory(), state_bytes=(0, 512, 0, 256))
+    plan = plan_card(inventory, 1 << 20, PlanOptions(4096, ring_slots=4, num_cache_slots=9))
+    assert not isinstance(plan, Refusal)
+    reads = dense_reads(inventory) | {(programs.SHARED, 0): ("blk.0",)}
+    reads |= {(programs.RECURRENT, layer): (f"blk.{layer}",) for layer in (1, 3)}
+    return Machine(Recipe(plan, reads), Addresses(1 << 40, 1 << 41))
+
+
+def fills(orders: Orders) -> list[Fill]:
+    return [command for command in orders.commands if isinstance(command, Fill) and command.target.owner == "state"]
+
+
+def serve(served: Machine, state: State, request: GenerationRequest) -> tuple[Idle, list[Command]]:
+    """One request whose reply is one token, with everything that was ordered for it."""
+    state, orders = served.step(state, Began(request))
+    commands = [*orders.commands]
+    while not isinstance(state, Idle):
+        is_routing = isinstance(state, Reading) and state.is_routing
+        event = Routed((0, 5)) if is_routing else Ended() if isinstance(state, Windowing) else Arrived()
+        state, orders = served.step(state, event)
+        commands += orders.commands
+    return state, commands
+
+
+def test_a_recurrent_layer_is_launched_on_its_state_and_has_no_kv():
+    served = hybrid_machine()
+    _, commands = serve(served, first_state(served.plan), prompt(10))
+    launches = [command for command in commands if isinstance(command, Launch)]
+    mixers = [each for each in launches if each.program in (programs.ATTENTION, programs.RECURRENT)]
+    assert [each.program for each in mixers] == [programs.ATTENTION, programs.RECURRENT] * 2
+    for layer, launch in enumerate(mixers):
+        owners = {access.owner for access in launch.writes}
+        assert ("state" in owners, "kv" in owners) == (bool(layer % 2), not layer % 2)
+        assert launch.args.state == (served.plan.state[layer] if layer % 2 else None)
+    order = [each.program for each in launches[1:]]
+    assert order[:3] == [programs.ATTENTION, programs.ROUTER, programs.SHARED]
+
+
+def test_state_is_cleared_before_position_0_and_never_between_two_turns():
+    served = hybrid_machine()
+    state, commands = serve(served, first_state(served.plan), prompt(10))
+    cleared = [command for command in commands if isinstance(command, Fill) and command.target.owner == "state"]
+    assert [(fill.stream, fill.target.extent) for fill in cleared] == [
+        (Stream.PROMPT, served.plan.state[1]),
+        (Stream.PROMPT, served.plan.state[3]),
+    ]
+    first = next(index for index, command in enumerate(commands) if isinstance(command, Launch))
+    assert max(commands.index(fill) for fill in cleared) < first
+    ids = state.at.session.ids
+    _, more = serve(served, state, replace(prompt(10), prompt_ids=(*ids, 1, 2, 3)))
+    assert not [command for command in more if isinstance(command, Fill) and command.target.owner == "state"]
+
+
+def test_state_is_cleared_for_a_prompt_of_one_token_too():
+    served = hybrid_machine()
+    state, _ = serve(served, first_state(served.plan), prompt(10))
+    _, orders = served.step(state, Began(prompt(1)))
+    assert [fill.stream for fill in fills(orders)] == [Stream.VERIFIER, Stream.VERIFIER]
+
+
+def test_a_history_that_was_edited_is_read_from_0_where_state_is_recurrent():
+    served = hybrid_machine()
+    state, _ = serve(served, first_state(served.plan), prompt(10))
+    edited = (*state.at.session.ids[:5], 30, 30)
+    after, _ = served.step(state, Began(replace(prompt(10), prompt_ids=edited)))
+    assert after.at.session.ids == ()
+
+
+def test_a_read_given_up_leaves_no_session_where_state_is_recurrent():
+    served = hybrid_machine()
+    state, _ = serve(served, first_state(served.plan), prompt(10))
+    longer = replace(prompt(10), prompt_ids=(*state.at.session.ids, 1, 2, 3))
+    reading, _ = served.step(state, Began(longer))
+    assert isinstance(reading, Reading) and reading.at.session == state.at.session
+    closing, _ = served.step(reading, Ended())
+    assert closing.at.session.ids == ()

@@ -1,13 +1,14 @@
 """The memory plan: exact refusals, disjoint regions, and more bytes never give a smaller plan."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.core.errors import Refusal
-from strata.core.inventory import ModelInventory, WeightItem
+from strata.core.inventory import ModelInventory, StateKind, WeightItem
 from strata.core.memory.layout import Bump, carve_prompt, price_prompt
 from strata.core.memory.planner import Plan, check_plan, plan_card
 from strata.core.memory.shapes import PlanOptions, ring_rule
@@ -170,3 +171,30 @@ def test_a_cache_without_a_slot_for_one_token_is_refused():
     plan = plan_card(inventory(), 40 * KIB, PlanOptions(300))
     assert isinstance(plan, Refusal)
     assert "raise --vram or lower --ctx" in plan.reason
+
+
+def hybrid() -> ModelInventory:
+    """Layers 0 and 2 are recurrent, and one of them needs wider buffers than attention."""
+    return replace(inventory(), state_bytes=(1000, 0, 1000, 0), mixer_floats=100)
+
+
+def test_a_layer_has_kv_or_state_and_each_state_a_place_of_its_own():
+    plan = planned(MIB, hybrid())
+    assert [extent.size_bytes for extent in plan.state] == [1000, 0, 1000, 0]
+    assert [extent.size_bytes > 0 for extent in plan.kv] == [False, True, False, True]
+    regions = {region.name: region.extent for region in plan.regions}
+    assert [name for name in regions if name in ("kv", "state")] == ["kv", "state"]
+    assert regions["kv"].end_bytes <= plan.state[0].offset_bytes
+    assert plan.state[0].end_bytes <= plan.state[2].offset_bytes
+    assert "state" not in {region.name for region in planned(MIB).regions}
+
+
+def test_mixer_buffers_are_as_wide_as_the_widest_layer():
+    plan, plain = planned(MIB, hybrid()), planned(MIB)
+    assert plan.verifier.buffers.attention.size_bytes == 4 * 100
+    assert plain.verifier.buffers.attention.size_bytes == 4 * 2 * (2 + 1) * 4
+
+
+def test_a_model_is_of_the_kinds_of_state_that_its_layers_have():
+    assert inventory().state_kinds == {StateKind.KV}
+    assert hybrid().state_kinds == {StateKind.KV, StateKind.RECURRENT}

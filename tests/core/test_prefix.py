@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.core.serving.prefix import NO_SESSION, Session
+from strata.core.inventory import StateKind
+from strata.core.serving.prefix import NO_SESSION, Session, can_rewind
 
 ids = st.lists(st.integers(0, 2), max_size=12).map(tuple)
 
@@ -37,3 +38,25 @@ def test_a_session_is_cut_where_it_is_overwritten_and_grows_where_it_ends():
     assert NO_SESSION.grown(1, 2).grown(3).kept(2) == Session((1, 2))
     with pytest.raises(AssertionError):
         Session((1, 2)).kept(3)
+
+
+HYBRID = frozenset({StateKind.KV, StateKind.RECURRENT})
+
+
+@given(ids, ids.filter(len))
+def test_recurrent_state_is_extended_or_begun_anew(held, prompt):
+    read_from = Session(held).read_from(prompt, HYBRID)
+    is_extension = len(held) < len(prompt) and prompt[: len(held)] == held
+    assert read_from == (len(held) if is_extension else 0)
+
+
+def test_only_cells_can_be_forgotten_one_by_one():
+    assert can_rewind(frozenset({StateKind.KV}))
+    assert not can_rewind(HYBRID)
+    assert not can_rewind(frozenset({StateKind.RECURRENT}))
+
+
+def test_a_chunk_given_up_leaves_cells_but_no_recurrent_state():
+    session = Session((1, 2))
+    assert session.after_giving_up(frozenset({StateKind.KV})) == session
+    assert session.after_giving_up(HYBRID) == NO_SESSION

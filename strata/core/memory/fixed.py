@@ -1,4 +1,4 @@
-"""Regions whose size does not depend on a read: dense weights, address table, K/V, verifier, drafter, heads.
+"""Regions whose size does not depend on a read: dense weights, address table, K/V, state, verifier, drafter, heads.
 
 Those that an elastic loan lends come first (`zone.py`); without one the order is that of `NAMES`.
 """
@@ -15,7 +15,7 @@ from strata.core.memory.layout import Bump, VerifierLayout, carve_verifier, tabl
 from strata.core.memory.shapes import PlanOptions, Region
 
 WEIGHTS, DRAFTER, VERIFIER, DRAFT_HEAD, HEAD = "weights", "drafter", "verifier", "draft head", "head"
-NAMES = (WEIGHTS, "table", "kv", VERIFIER, DRAFTER, BLOCK, DRAFT_HEAD, HEAD)
+NAMES = (WEIGHTS, "table", "kv", "state", VERIFIER, DRAFTER, BLOCK, DRAFT_HEAD, HEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class FixedRegions:
     owners: Mapping[str, str]
     table: Extent
     kv: tuple[Extent, ...]
+    state: tuple[Extent, ...]
     verifier: VerifierLayout
     block: Extent
     regions: tuple[Region, ...]
@@ -49,6 +50,8 @@ def carve_fixed(inventory: ModelInventory, options: PlanOptions) -> FixedRegions
                 table = bump.take(table_bytes(inventory))
             case "kv":
                 kv = _carve_kv(bump, inventory, options)
+            case "state":
+                state = tuple(bump.take(size_bytes) for size_bytes in _state_bytes(inventory))
             case "verifier":
                 verifier = carve_verifier(bump, inventory, max_rows=options.window_rows)
             case "block":
@@ -57,7 +60,7 @@ def carve_fixed(inventory: ModelInventory, options: PlanOptions) -> FixedRegions
                 weights |= {item.name: bump.take(item.size_bytes) for item in dense[name]}
         regions.append(Region(name, Extent(start, bump.offset_bytes - start)))
     owners = {item.name: name for name, items in dense.items() for item in items}
-    return FixedRegions(weights, owners, table, kv, verifier, block, tuple(regions), lent)
+    return FixedRegions(weights, owners, table, kv, state, verifier, block, tuple(regions), lent)
 
 
 def lent_regions(policy: LendingPolicy) -> tuple[str, ...]:
@@ -87,4 +90,9 @@ def _carve_kv(bump: Bump, inventory: ModelInventory, options: PlanOptions) -> tu
         num_kv_heads=inventory.num_kv_heads,
         head_dim=inventory.head_dim,
     )
-    return tuple(bump.take(layer_bytes) for _ in range(inventory.num_layers))
+    layers = range(inventory.num_layers)
+    return tuple(bump.take(0 if inventory.is_recurrent(layer) else layer_bytes) for layer in layers)
+
+
+def _state_bytes(inventory: ModelInventory) -> tuple[int, ...]:
+    return inventory.state_bytes or (0,) * inventory.num_layers

@@ -54,7 +54,6 @@ class VerifierLayout:
 def carve_pass(bump: Bump, inventory: ModelInventory, *, max_rows: int, work: tuple[Workspace, ...]) -> PassBuffers:
     """Buffers of one pass over the layers; sizes as `PassBuffers` documents them."""
     element = inventory.activation_bytes
-    heads = 2 * inventory.num_heads + 2 * inventory.num_kv_heads
     has_experts = inventory.num_moe_layers > 0
     used = inventory.num_experts_used if has_experts else 0
     return PassBuffers(
@@ -63,7 +62,7 @@ def carve_pass(bump: Bump, inventory: ModelInventory, *, max_rows: int, work: tu
         tokens=bump.take(max_rows * INT32_BYTES),
         hidden=bump.take(max_rows * inventory.hidden_size * element),
         normed=bump.take(max_rows * inventory.hidden_size * element),
-        attention=bump.take(max_rows * heads * inventory.head_dim * element),
+        attention=bump.take(max_rows * inventory.mixer_bytes),
         router_ids=bump.take(max_rows * used * INT32_BYTES),
         router_weights=bump.take(max_rows * used * FLOAT_BYTES),
         router_counts=bump.take(inventory.num_experts * INT32_BYTES if has_experts else 0),

@@ -1,7 +1,7 @@
 """Who gets which bytes of the card, decided once before anything is loaded.
 
-    | weights | table | kv | verifier | drafter | expert cache: one slot a blob ... |       reads borrow its tail
-    | weights | table | kv | verifier | drafter | prompt: buffers, ring | cache ... |       reads have their own arena
+    | weights | table | kv | state | verifier | drafter | expert cache: one slot a blob ... | reads borrow its tail
+    | weights | table | kv | state | verifier | drafter | prompt: buffers, ring | cache ... | reads have their own arena
 
 Every phase's peak is in the plan, so nothing is allocated after start. What is left when everything else has its bytes
 becomes expert-cache slots. Reads borrow the tail of the cache where that gives as large a chunk as an arena of their
@@ -36,8 +36,9 @@ class Plan:
     """The whole card and the host memory beside it. Regions are disjoint, in address order, and end within
     `arena_bytes`. `lendable` is None where the prompt arena is a region of its own, and `no_loan` says why; `prompt` is
     then that arena, else the layout of the longest read with all that it may borrow. `owners[name]`: the region that a
-    dense tensor lies in. `block`: the drafter's experts, 0 bytes without one; `room`: the ring slots in it. `zone` is
-    None unless segments may move."""
+    dense tensor lies in. `kv` and `state` have one extent a layer, empty where its state is of the other kind. `block`:
+    the drafter's experts, 0 bytes without one; `room`: the ring slots in it. `zone` is None unless segments may
+    move."""
 
     inventory: ModelInventory
     options: PlanOptions
@@ -47,6 +48,7 @@ class Plan:
     owners: Mapping[str, str]
     table: Extent
     kv: tuple[Extent, ...]
+    state: tuple[Extent, ...]
     verifier: VerifierLayout
     block: Extent
     room: tuple[Extent, ...]
@@ -260,6 +262,7 @@ def _assemble(
         owners=fixed.owners,
         table=fixed.table,
         kv=fixed.kv,
+        state=fixed.state,
         verifier=fixed.verifier,
         block=fixed.block,
         room=tuple(room),
@@ -287,7 +290,8 @@ def check_plan(plan: Plan) -> None:
     arena = extents["cache" if plan.lendable else "prompt"]
     arena = Extent(arena.offset_bytes, arena.size_bytes + plan.behind_bytes)
     assert all(arena.contains(slot) for slot in (plan.prompt.buffers.header, *plan.prompt.ring))
-    assert all(extents["kv"].contains(layer) for layer in plan.kv)
+    for name, layers in (("kv", plan.kv), ("state", plan.state)):
+        assert all(extents[name].contains(layer) for layer in layers if layer.size_bytes)
     assert all(extents[BLOCK].contains(slot) for slot in plan.room)
     assert plan.zone is None or extents["cache"].end_bytes == plan.arena_bytes, plan.zone
 

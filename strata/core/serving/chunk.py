@@ -27,6 +27,7 @@ from strata.core.serving.launches import (
     blob_content,
     launch_combine,
     launch_prompt_experts,
+    launch_shared_expert,
     prompt_lane,
 )
 from strata.core.serving.steps import Upload
@@ -107,6 +108,8 @@ def read_experts(
         chunk = _list(chunk, [(layer, expert) for expert in wanted if (layer, expert) not in chunk.resident])
     row = address_row(chunk.layout.addresses, plan, layer=layer)
     upload, commands = _upload_addresses(plan, chunk, row, places, wanted)
+    if recipe.has_shared_expert(layer):
+        commands.append(launch_shared_expert(recipe, lane, layer=layer, rows=chunk.rows))
     here = tuple(expert for expert in wanted if (layer, expert) in chunk.resident)
     if here:
         blobs = tuple(chunk.resident[layer, expert] for expert in here)

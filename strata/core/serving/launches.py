@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strata.core import programs
-from strata.core.commands import Access, Launch, Stream, TableRead
+from strata.core.commands import Access, Fill, Launch, Stream, TableRead
 from strata.core.extent import Extent
 from strata.core.memory.layout import INT32_BYTES, INT64_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
@@ -27,6 +27,9 @@ class Recipe:
 
     def is_moe(self, layer: int) -> bool:
         return self.plan.inventory.blob_bytes[layer] > 0
+
+    def has_shared_expert(self, layer: int) -> bool:
+        return (programs.SHARED, layer) in self.dense_reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,30 @@ def launch_embed(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
     )
 
 
+def launch_mixer(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
+    """What lets the rows see the tokens before them: attention, or the recurrent layer in its place."""
+    launch = launch_recurrent if recipe.plan.inventory.is_recurrent(layer) else launch_attention
+    return launch(recipe, lane, layer=layer, rows=rows)
+
+
+def launch_recurrent(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
+    """The state is read and written whole; it must stand at the position of the first row."""
+    state = Access(recipe.plan.state[layer], "state")
+    hidden = lane.rows_of(lane.buffers.hidden, rows)
+    return Launch(
+        lane.stream,
+        programs.RECURRENT,
+        LayerArgs(layer, rows, lane.buffers, state=recipe.plan.state[layer]),
+        reads=(lane.whole(lane.buffers.header), hidden, state, *_weights(recipe, programs.RECURRENT, layer)),
+        writes=(state, lane.rows_of(lane.buffers.attention, rows), hidden),
+    )
+
+
+def clear_state(plan: Plan, stream: Stream) -> tuple[Fill, ...]:
+    """Recurrent layers as they are before the first token of a conversation."""
+    return tuple(Fill(stream, Access(layer, "state"), 0) for layer in plan.state if layer.size_bytes)
+
+
 def launch_attention(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
     """K/V count as read and written whole: they are filled once at start, and which cells a row attends to is the
     header's business, which a captured launch cannot know."""
@@ -130,6 +157,17 @@ def launch_router(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launc
             lane.whole(buffers.router_counts),
             *lane.scratch,
         ),
+    )
+
+
+def launch_shared_expert(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
+    hidden = lane.rows_of(lane.buffers.hidden, rows)
+    return Launch(
+        lane.stream,
+        programs.SHARED,
+        LayerArgs(layer, rows, lane.buffers),
+        reads=(lane.rows_of(lane.buffers.normed, rows), hidden, *_weights(recipe, programs.SHARED, layer)),
+        writes=(hidden,),
     )
 
 
@@ -218,9 +256,11 @@ def window_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[L
     lane = window_lane(recipe.plan)
     launches = [launch_embed(recipe, lane, rows=rows)]
     for layer in range(recipe.plan.inventory.num_layers):
-        launches.append(launch_attention(recipe, lane, layer=layer, rows=rows))
+        launches.append(launch_mixer(recipe, lane, layer=layer, rows=rows))
         if recipe.is_moe(layer):
             launches.append(launch_router(recipe, lane, layer=layer, rows=rows))
+            if recipe.has_shared_expert(layer):
+                launches.append(launch_shared_expert(recipe, lane, layer=layer, rows=rows))
             launches.append(launch_window_experts(recipe, lane, layer=layer, rows=rows, table_version=table_version))
             launches.append(launch_combine(recipe, lane, layer=layer, rows=rows))
         else:

@@ -29,9 +29,10 @@ from strata.core.serving.chunk import Addresses, ChunkState, open_chunk, read_ex
 from strata.core.serving.inputs import copy_to_verifier, pack_header, sampler_inputs
 from strata.core.serving.launches import (
     Recipe,
-    launch_attention,
+    clear_state,
     launch_embed,
     launch_ffn,
+    launch_mixer,
     launch_router,
     prompt_lane,
 )
@@ -183,7 +184,8 @@ class Machine:
         """Decide once, when it is known what must be read: nothing, or how, and what is lent for it."""
         plan, policy = self.plan, self.plan.options.policy
         assert len(request.prompt_ids) + request.max_tokens <= plan.options.context_tokens
-        at = replace(at, session=at.session.kept(at.session.read_from(request.prompt_ids)))
+        read_from = at.session.read_from(request.prompt_ids, plan.inventory.state_kinds)
+        at = replace(at, session=at.session.kept(read_from))
         fresh_tokens = len(request.prompt_ids) - len(at.session.ids)
         path_tokens = fresh_tokens - 1  # the last fresh token is the window's
         takes_segments = at.segments is None and not policy.no_segments(fresh_tokens)
@@ -231,7 +233,8 @@ class Machine:
             CopyPair(staging.prompt_header, lane.whole(lane.buffers.header)),
             CopyPair(tokens, lane.rows_of(lane.buffers.tokens, rows)),
         )
-        opening = (*copies, Copy(lane.stream, inputs), launch_embed(self.recipe, lane, rows=rows))
+        cleared = clear_state(self.plan, lane.stream) if start == 0 else ()
+        opening = (*copies, *cleared, Copy(lane.stream, inputs), launch_embed(self.recipe, lane, rows=rows))
         return self._layers(Reading(at, request, chunk), Orders(uploads, opening))
 
     def _layers(self, state: Reading, orders: Orders) -> tuple[State, Orders]:
@@ -241,7 +244,7 @@ class Machine:
         commands: tuple[Command, ...] = ()
         is_routing = False
         if chunk.layer < self.plan.inventory.num_layers:
-            commands = (launch_attention(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
+            commands = (launch_mixer(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
             is_routing = self.recipe.is_moe(chunk.layer)
             if is_routing:
                 counts = CopyPair(lane.whole(lane.buffers.router_counts), self.plan.staging.router_counts)
@@ -276,7 +279,9 @@ class Machine:
     def _close(
         self, at: Standing, request: GenerationRequest | None, streams: tuple[Stream, ...] = PROMPT_STREAMS
     ) -> tuple[State, Orders]:
-        """Drain `streams`. The verifier's stream waits for the prompt stream too: K/V is handed over."""
+        """Drain `streams`. The verifier's stream waits for the prompt stream too: K/V and state are handed over."""
+        if request is None:
+            at = replace(at, session=at.session.after_giving_up(self.plan.inventory.state_kinds))
         handover = (Record(Stream.PROMPT, "chunk_done"), Wait(Stream.VERIFIER, "chunk_done"))
         at, notice = notify(at, streams)
         return Closing(at, request), Orders((), handover).then(notice)
@@ -318,6 +323,7 @@ class Machine:
             Upload(token, struct.pack("<i", request.prompt_ids[-1])),
         )
         target = verifier.buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)
+        commands += clear_state(self.plan, Stream.VERIFIER) if position == 0 else ()
         commands += (copy_to_verifier((staging.window_header, verifier.buffers.header), (token, target)),)
         state = Windowing(at, request, request.prompt_ids[-1])
         return self._window(state, orders.then(Orders(uploads, commands)))

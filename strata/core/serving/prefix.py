@@ -6,21 +6,41 @@ last one always goes through a window, since that is what gives logits (`lending
 
     session   a b c d e f          cells 0..5 hold these ids
     prompt    a b c x y            read_from = 3; cells 3.. are overwritten, and the session is a b c from then on
+
+A recurrent layer has no cells: its state stands where the session ends, and nowhere else. A model that has one takes
+the whole session over or nothing of it.
 """
 
 from dataclasses import dataclass
 
+from strata.core.inventory import StateKind
+
+REWINDABLE = frozenset({StateKind.KV})
+"""Kinds of state that hold every position up to their own. A kind that is not listed can only be extended."""
+
+
+def can_rewind(kinds: frozenset[StateKind]) -> bool:
+    """Whether a session of these kinds of state, cut short, is still a session."""
+    return kinds <= REWINDABLE
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Cell i of K/V holds the state of `ids[i]`, for every i: nothing else may be assumed of any cell."""
+    """Cell i of K/V holds the state of `ids[i]`, for every i: nothing else may be assumed of any cell. Recurrent
+    state is what it is after all of `ids`; where there are none, it is anything."""
 
     ids: tuple[int, ...] = ()
 
-    def read_from(self, prompt_ids: tuple[int, ...]) -> int:
-        """First position of `prompt_ids` that must be read."""
+    def read_from(self, prompt_ids: tuple[int, ...], kinds: frozenset[StateKind] = REWINDABLE) -> int:
+        """First position of `prompt_ids` that must be read by a model whose state is of `kinds`."""
         most = min(len(self.ids), len(prompt_ids) - 1)
-        return next((i for i in range(most) if self.ids[i] != prompt_ids[i]), most)
+        shared = next((i for i in range(most) if self.ids[i] != prompt_ids[i]), most)
+        return shared if shared == len(self.ids) or can_rewind(kinds) else 0
+
+    def after_giving_up(self, kinds: frozenset[StateKind]) -> "Session":
+        """What is left when a chunk behind the session was read in part: cells behind the end are nobody's, but
+        recurrent state has moved on in some layers and not in others."""
+        return self if can_rewind(kinds) else NO_SESSION
 
     def kept(self, num_tokens: int) -> "Session":
         """What is left once cells from `num_tokens` on are overwritten."""

@@ -10,6 +10,7 @@ from strata.core.extent import Extent
 from strata.core.memory.planner import Plan
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.inputs import copy_to_verifier
+from strata.core.serving.launches import clear_state
 from strata.core.serving.masters import copy_groups, masters_of, pairs_home
 from strata.core.serving.steps import Orders, Upload
 from strata.core.serving.table import publish_table, resident_blobs
@@ -35,8 +36,8 @@ def start_up(plan: Plan, places: Addresses, *, segment_bytes: int, terminators: 
 
 
 def mend(plan: Plan, places: Addresses, *, version: int) -> Orders:
-    """Give everything that a window may read before it was written a first content, K/V included, and publish the table
-    anew: at start, and after a command failed, when nobody knows what it wrote. Every blob is at home."""
+    """Give everything that a window may read before it was written a first content, K/V and state included, and publish
+    the table anew: at start, and after a command failed, when nobody knows what it wrote. Every blob is at home."""
     orders = Orders((), (*_zero(plan), *first_verifier(plan)))
     if not plan.table.size_bytes:
         return orders
@@ -75,4 +76,6 @@ def _load(plan: Plan) -> Iterator[Command]:
 
 def _zero(plan: Plan) -> Iterator[Command]:
     for layer in plan.kv:
-        yield Fill(Stream.VERIFIER, Access(layer, "kv"), 0)
+        if layer.size_bytes:
+            yield Fill(Stream.VERIFIER, Access(layer, "kv"), 0)
+    yield from clear_state(plan, Stream.VERIFIER)
