@@ -6,15 +6,16 @@ like any layer. A single one is the model's drafter; of several none is, since o
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from strata.model.architecture_rules import ARCHITECTURES, ArchitectureRules
 from strata.model.blobs import take_blob_layout
-from strata.model.expected_tensors import block_tensors, global_tensors
+from strata.model.expected_tensors import Expected, attention_tensors, ffn_tensors, global_tensors, nextn_tensors
 from strata.model.file_tensors import FileTensors
 from strata.model.gguf.limits import quoted
 from strata.model.gguf.model_file import ModelFile
 from strata.model.hyperparameters import Hyperparameters, read_hyperparameters
+from strata.model.recurrent_tensors import recurrent_tensors
 from strata.model.spec import BlobLayout, DrafterSpec, ModelSpec, TensorInfo
 
 _BLOCK = re.compile(r"blk\.([0-9]{1,9})\.(.+)", re.DOTALL)
@@ -40,7 +41,7 @@ def spec_of(model: ModelFile) -> ModelSpec:
         blobs.append(blob)
     drafters = [take_drafter(tensors, hyper, rules, block) for block in range(hyper.num_layers, hyper.num_blocks)]
     tensors.refuse_untaken(architecture)
-    return _spec(model, architecture, hyper, dense, tuple(blobs), drafters[0] if len(drafters) == 1 else None)
+    return _spec(model, architecture, hyper, rules, dense, tuple(blobs), drafters[0] if len(drafters) == 1 else None)
 
 
 def take_drafter(tensors: FileTensors, hyper: Hyperparameters, rules: ArchitectureRules, block: int) -> DrafterSpec:
@@ -53,6 +54,7 @@ def _spec(
     model: ModelFile,
     architecture: str,
     hyper: Hyperparameters,
+    rules: ArchitectureRules,
     dense: dict[str, TensorInfo],
     blobs: tuple[BlobLayout | None, ...],
     drafter: DrafterSpec | None,
@@ -78,20 +80,36 @@ def _spec(
         identities=model.identities,
         num_nextn_layers=hyper.num_nextn_layers,
         drafter=drafter,
+        recurrent=hyper.recurrent,
+        is_recurrent=hyper.is_recurrent[: hyper.num_layers],
+        has_attention_gate=rules.has_attention_gate,
+        ffn_norm=rules.ffn_norm,
+        gating=rules.gating,
+        normalizes_expert_weights=hyper.normalizes_expert_weights,
     )
 
 
 def _take_block(
     tensors: FileTensors, hyper: Hyperparameters, rules: ArchitectureRules, block: int
 ) -> tuple[dict[str, TensorInfo], BlobLayout | None]:
-    query, key = hyper.num_heads * hyper.head_dim, hyper.num_kv_heads * hyper.head_dim
-    for kind in ("weight", "bias"):
-        parts = {f"blk.{block}.attn_{role}.{kind}": rows for role, rows in (("q", query), ("k", key), ("v", key))}
-        tensors.split_rows(f"blk.{block}.attn_qkv.{kind}", parts)
-    # A mixture may have a drafter with a dense FFN; its layers say themselves what they are.
-    is_dense = not hyper.num_experts or (block >= hyper.num_layers and f"blk.{block}.ffn_gate.weight" in tensors)
-    dense = tensors.take_all(block_tensors(hyper, rules, block, is_dense=is_dense))
+    is_nextn = block >= hyper.num_layers
+    if hyper.is_recurrent[block]:
+        mixer = recurrent_tensors(tensors, hyper, block)
+    else:
+        mixer = attention_tensors(hyper, rules)
+        _split_qkv(tensors, mixer, block)
+    # A mixture may have a drafter with a dense FFN, which its tensors say.
+    is_dense = hyper.is_dense(block) or (is_nextn and f"blk.{block}.ffn_gate.weight" in tensors)
+    expected = mixer | ffn_tensors(hyper, rules, is_dense=is_dense) | (nextn_tensors(hyper) if is_nextn else {})
+    dense = tensors.take_all({f"blk.{block}.{name}": tensor for name, tensor in expected.items()})
     return dense, None if is_dense else take_blob_layout(tensors, hyper, block)
+
+
+def _split_qkv(tensors: FileTensors, mixer: Mapping[str, Expected], block: int) -> None:
+    """A file may hold the three projections of a block that attends, or their biases, as one tensor."""
+    for kind in ("weight", "bias"):
+        parts = {f"blk.{block}.attn_{role}.{kind}": mixer[f"attn_{role}.{kind}"].shape[-1] for role in "qkv"}
+        tensors.split_rows(f"blk.{block}.attn_qkv.{kind}", parts)
 
 
 def _check_blocks(tensors: FileTensors, hyper: Hyperparameters, architecture: str) -> None:

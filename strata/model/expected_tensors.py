@@ -5,7 +5,7 @@ Shapes are GGML's {ne0, ne1, ...}, ne0 contiguous. Routed experts are not here: 
 
 from dataclasses import dataclass
 
-from strata.model.architecture_rules import ArchitectureRules
+from strata.model.architecture_rules import ArchitectureRules, SharedExpert
 from strata.model.hyperparameters import Hyperparameters
 
 
@@ -25,46 +25,52 @@ def global_tensors(hyper: Hyperparameters) -> dict[str, Expected]:
     }
 
 
-def block_tensors(
-    hyper: Hyperparameters, rules: ArchitectureRules, block: int, *, is_dense: bool
-) -> dict[str, Expected]:
-    """Tensors of one block under their full names; those of a NextN block are a layer's and its own."""
-    tensors = _attention(hyper, rules) | _ffn(hyper, is_dense=is_dense)
-    if block >= hyper.num_layers:
-        tensors |= _nextn(hyper)
-    return {f"blk.{block}.{name}": expected for name, expected in tensors.items()}
-
-
-def _attention(hyper: Hyperparameters, rules: ArchitectureRules) -> dict[str, Expected]:
-    hidden, query, key = hyper.hidden_size, hyper.num_heads * hyper.head_dim, hyper.num_kv_heads * hyper.head_dim
+def attention_tensors(hyper: Hyperparameters, rules: ArchitectureRules) -> dict[str, Expected]:
+    """Of a block that attends, under their names in the block. With a gate, a head has D query rows, then D gates."""
+    hidden, width = hyper.hidden_size, hyper.num_heads * hyper.head_dim
+    query, key = (2 * width if rules.has_attention_gate else width), hyper.num_kv_heads * hyper.head_dim
     tensors = {
         "attn_norm.weight": Expected((hidden,)),
         "attn_q.weight": Expected((hidden, query)),
         "attn_k.weight": Expected((hidden, key)),
         "attn_v.weight": Expected((hidden, key)),
-        "attn_output.weight": Expected((query, hidden)),
+        "attn_output.weight": Expected((width, hidden)),
         "attn_q.bias": Expected((query,), rules.has_qkv_bias),
         "attn_k.bias": Expected((key,), rules.has_qkv_bias),
         "attn_v.bias": Expected((key,), rules.has_qkv_bias),
         "attn_output.bias": Expected((hidden,), is_required=False),
     }
-    if rules.has_qk_norm:
-        tensors |= {f"attn_{role}_norm.weight": Expected((hyper.head_dim,)) for role in "qk"}
+    if rules.has_qk_norm or rules.may_have_qk_norm:
+        norm = Expected((hyper.head_dim,), rules.has_qk_norm)
+        tensors |= {f"attn_{role}_norm.weight": norm for role in "qk"}
     return tensors
 
 
-def _ffn(hyper: Hyperparameters, *, is_dense: bool) -> dict[str, Expected]:
-    norm = {"ffn_norm.weight": Expected((hyper.hidden_size,))}
-    if not is_dense:
-        return norm | {"ffn_gate_inp.weight": Expected((hyper.hidden_size, hyper.num_experts))}
-    return norm | {
-        "ffn_gate.weight": Expected((hyper.hidden_size, hyper.dense_ffn_size)),
-        "ffn_up.weight": Expected((hyper.hidden_size, hyper.dense_ffn_size)),
-        "ffn_down.weight": Expected((hyper.dense_ffn_size, hyper.hidden_size)),
+def ffn_tensors(hyper: Hyperparameters, rules: ArchitectureRules, *, is_dense: bool) -> dict[str, Expected]:
+    """Of one block, under their names in the block: a dense FFN, or router and shared expert."""
+    norm = {rules.ffn_norm: Expected((hyper.hidden_size,))}
+    if is_dense:
+        return norm | _gate_up_down("", hyper.hidden_size, hyper.dense_ffn_size)
+    tensors = norm | {"ffn_gate_inp.weight": Expected((hyper.hidden_size, hyper.num_experts))}
+    if rules.has_router_bias:
+        tensors["exp_probs_b.bias"] = Expected((hyper.num_experts,))
+    if rules.shared_expert is not SharedExpert.NONE:
+        tensors |= _gate_up_down("_shexp", hyper.hidden_size, hyper.shared_ffn_size)
+    if rules.shared_expert is SharedExpert.GATED:
+        tensors["ffn_gate_inp_shexp.weight"] = Expected((hyper.hidden_size,))
+    return tensors
+
+
+def _gate_up_down(suffix: str, hidden: int, ffn: int) -> dict[str, Expected]:
+    return {
+        f"ffn_gate{suffix}.weight": Expected((hidden, ffn)),
+        f"ffn_up{suffix}.weight": Expected((hidden, ffn)),
+        f"ffn_down{suffix}.weight": Expected((ffn, hidden)),
     }
 
 
-def _nextn(hyper: Hyperparameters) -> dict[str, Expected]:
+def nextn_tensors(hyper: Hyperparameters) -> dict[str, Expected]:
+    """What a NextN block has beside the tensors of a layer that attends."""
     hidden, vocab = hyper.hidden_size, hyper.vocab_size
     return {
         "nextn.eh_proj.weight": Expected((2 * hidden, hidden)),

@@ -7,6 +7,7 @@ from strata.model.spec import DrafterSpec, ModelSpec, TensorInfo
 
 OUTPUT_HEAD = "output.weight"
 _DRAFT_HEAD = ".nextn.shared_head_head.weight"
+FLOAT_BYTES = 4
 
 
 def inventory_of(spec: ModelSpec) -> ModelInventory:
@@ -26,6 +27,8 @@ def inventory_of(spec: ModelSpec) -> ModelInventory:
         blob_bytes=tuple(0 if blob is None else blob.size_bytes for blob in spec.blobs),
         drafter=drafter_inventory(spec.drafter) if spec.drafter else None,
         heads=(OUTPUT_HEAD,) if OUTPUT_HEAD in spec.dense else (),
+        state_bytes=_state_bytes(spec),
+        mixer_floats=spec.mixer_floats,
     )
 
 
@@ -42,3 +45,10 @@ def drafter_inventory(drafter: DrafterSpec) -> DrafterInventory:
 
 def _items(tensors: Iterable[TensorInfo]) -> tuple[WeightItem, ...]:
     return tuple(WeightItem(info.name, info.size_bytes) for info in tensors)
+
+
+def _state_bytes(spec: ModelSpec) -> tuple[int, ...]:
+    """State is float32 on every body: it is summed into over a whole conversation."""
+    if spec.recurrent is None:
+        return ()
+    return tuple(FLOAT_BYTES * spec.recurrent.state_floats if flag else 0 for flag in spec.is_recurrent)

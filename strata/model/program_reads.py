@@ -5,7 +5,7 @@ Knows names only; imports no torch, so the planner and `strata plan` can ask.
 
 from collections.abc import Mapping
 
-from strata.core.programs import ATTENTION, EMBED, FFN, HEAD, ROUTER
+from strata.core.programs import ATTENTION, EMBED, FFN, HEAD, RECURRENT, ROUTER, SHARED
 from strata.model.spec import ModelSpec
 
 ROPE_FACTORS = "rope_freqs.weight"
@@ -24,9 +24,36 @@ _LAYER_TENSORS = {
         "attn_output.weight",
         "attn_output.bias",
     ),
-    ROUTER: ("ffn_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp.bias"),
+    RECURRENT: (
+        "attn_norm.weight",
+        "attn_qkv.weight",
+        "attn_gate.weight",
+        "ssm_in.weight",
+        "ssm_conv1d.weight",
+        "ssm_ba.weight",
+        "ssm_beta.weight",
+        "ssm_alpha.weight",
+        "ssm_dt.bias",
+        "ssm_a",
+        "ssm_norm.weight",
+        "ssm_out.weight",
+    ),
+    ROUTER: (
+        "ffn_norm.weight",
+        "post_attention_norm.weight",
+        "ffn_gate_inp.weight",
+        "ffn_gate_inp.bias",
+        "exp_probs_b.bias",
+    ),
+    SHARED: (
+        "ffn_gate_inp_shexp.weight",
+        "ffn_gate_shexp.weight",
+        "ffn_up_shexp.weight",
+        "ffn_down_shexp.weight",
+    ),
     FFN: (
         "ffn_norm.weight",
+        "post_attention_norm.weight",
         "ffn_gate.weight",
         "ffn_gate.bias",
         "ffn_up.weight",
@@ -39,16 +66,22 @@ _LAYER_TENSORS = {
 
 def dense_reads(spec: ModelSpec) -> Mapping[tuple[str, int | None], tuple[str, ...]]:
     """(program, layer) -> names of the tensors it reads, of those that the model has; layer is None for `embed` and
-    `head`. Programs that read no dense tensor are absent. A layer has `router` or `ffn`, never both."""
+    `head`. Programs that read no dense tensor are absent. A layer has `router` or `ffn`, never both, and `attention` or
+    `recurrent`."""
     reads: dict[tuple[str, int | None], tuple[str, ...]] = {
         (EMBED, None): ("token_embd.weight",),
         (HEAD, None): ("output_norm.weight", spec.output_name),
     }
     for layer in range(spec.num_layers):
-        mixer = _present(spec, layer, ATTENTION)
-        reads[ATTENTION, layer] = (*mixer, ROPE_FACTORS) if ROPE_FACTORS in spec.dense else mixer
+        if spec.is_recurrent and spec.is_recurrent[layer]:
+            reads[RECURRENT, layer] = _present(spec, layer, RECURRENT)
+        else:
+            mixer = _present(spec, layer, ATTENTION)
+            reads[ATTENTION, layer] = (*mixer, ROPE_FACTORS) if ROPE_FACTORS in spec.dense else mixer
         program = FFN if spec.blobs[layer] is None else ROUTER
         reads[program, layer] = _present(spec, layer, program)
+        if shared := _present(spec, layer, SHARED):
+            reads[SHARED, layer] = shared
     return reads
 
 

@@ -40,6 +40,59 @@ class RopeSpec:
     scale: float = 1.0
 
 
+class HeadMap(StrEnum):
+    """Which key head value head j of a recurrent layer reads, of Hk key heads and r value heads to each."""
+
+    GROUPED = "grouped"  # j // r: qwen3next
+    TILED = "tiled"  # j % Hk: qwen35, rows reordered at conversion
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentSpec:
+    """A gated delta net (Yang et al. 2024, arXiv:2412.06464) behind a short causal convolution. Keys and values of all
+    heads are `head_width` wide. Its state of one sequence: f32 [Hv, S, S], row = key dim, then the last
+    `num_conv_taps` - 1 rows of the convolution's input, f32 [taps - 1, C], oldest first."""
+
+    num_key_heads: int
+    num_value_heads: int
+    head_width: int
+    num_conv_taps: int
+    head_map: HeadMap
+
+    @property
+    def key_width(self) -> int:
+        return self.num_key_heads * self.head_width
+
+    @property
+    def value_width(self) -> int:
+        return self.num_value_heads * self.head_width
+
+    @property
+    def num_channels(self) -> int:
+        """C: queries, keys, values, one behind the other."""
+        return 2 * self.key_width + self.value_width
+
+    @property
+    def matrix_floats(self) -> int:
+        return self.value_width * self.head_width
+
+    @property
+    def state_floats(self) -> int:
+        return self.matrix_floats + (self.num_conv_taps - 1) * self.num_channels
+
+    @property
+    def mixer_floats(self) -> int:
+        """A row's working set: the convolution's input, the output gate, the heads' output, beta and alpha."""
+        return self.num_channels + 2 * self.value_width + 2 * self.num_value_heads
+
+
+class Gating(StrEnum):
+    """How a router's logits become the weights of experts."""
+
+    SOFTMAX = "softmax"
+    SIGMOID = "sigmoid"  # each by itself; a bias takes part in the choice and not in the weight
+
+
 @dataclass(frozen=True, slots=True)
 class BlobPart:
     """One matrix inside a blob: y = W x with W [rows, columns] in ggml type `type_id`. `expert_sources[e]`
@@ -79,7 +132,10 @@ class ModelSpec:
     """`dense` holds every tensor of the trunk that is not part of a blob, by GGUF name; optional ones (biases, q/k
     norms, output) are simply absent. `blobs[layer]` is None for a dense layer. `identities` has every file that a
     tensor lies in, as it was when its header was read. `num_nextn_layers` is what the model's file says; `drafter` is
-    None unless that is 1, and may come from a file of its own (`model.drafter`)."""
+    None unless that is 1, and may come from a file of its own (`model.drafter`).
+
+    `is_recurrent[layer]`: a layer of `recurrent` in place of attention. `has_attention_gate`: the query projection has
+    a gate behind each head's query. `ffn_norm`: which tensor of a layer normalizes what goes into its FFN."""
 
     architecture: str
     name: str
@@ -101,6 +157,12 @@ class ModelSpec:
     identities: dict[Path, FileIdentity]
     num_nextn_layers: int = 0
     drafter: DrafterSpec | None = None
+    recurrent: RecurrentSpec | None = None
+    is_recurrent: tuple[bool, ...] = ()
+    has_attention_gate: bool = False
+    ffn_norm: str = "ffn_norm.weight"
+    gating: Gating = Gating.SOFTMAX
+    normalizes_expert_weights: bool = True
 
     def blob_of(self, layer: int) -> BlobLayout | None:
         """The blob of any expert of `layer`; the drafter is layer `num_layers`."""
@@ -116,6 +178,13 @@ class ModelSpec:
             assert self.drafter is not None, name
             found = self.drafter.dense[name]
         return found
+
+    @property
+    def mixer_floats(self) -> int:
+        """Numbers a row that the widest layer works in before its FFN (`PassBuffers.attention`)."""
+        queries = (3 if self.has_attention_gate else 2) * self.num_heads
+        attention = (queries + 2 * self.num_kv_heads) * self.head_dim
+        return max(attention, self.recurrent.mixer_floats if self.recurrent else 0)
 
     @property
     def output_name(self) -> str:

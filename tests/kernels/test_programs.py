@@ -44,14 +44,18 @@ def prompt(count: int = NUM_TOKENS) -> tuple[int, ...]:
 
 @cache
 def by_windows_of_one(arch: str, quant: str, kv_format: KvFormat) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Hidden rows, logits and K/V of the prompt, read token by token."""
+    """Hidden rows, logits, and K/V and state after the prompt, read token by token."""
     engine = TinyEngine(spec(arch, quant), kv_format=kv_format)
     windows = [engine.read_window([token], position=position) for position, token in enumerate(prompt())]
     hidden, logits = (torch.cat(rows) for rows in zip(*windows, strict=True))
-    return hidden, logits, engine.kv_bytes(NUM_TOKENS)
+    return hidden, logits, memory_of(engine)
 
 
-def same_kv(left: list[Tensor], right: list[Tensor]) -> bool:
+def memory_of(engine: TinyEngine) -> list[Tensor]:
+    return engine.kv_bytes(NUM_TOKENS) + engine.state_bytes()
+
+
+def same_memory(left: list[Tensor], right: list[Tensor]) -> bool:
     return all(torch.equal(one, other) for one, other in zip(left, right, strict=True))
 
 
@@ -69,17 +73,17 @@ def cuts(draw: st.DrawFn, total: int, largest: int) -> list[int]:
 def test_a_prompt_in_any_cuts_has_the_bits_of_windows_of_one(
     arch: str, lengths: list[int], group: int, in_pack: set[int]
 ) -> None:
-    hidden, _, kv = by_windows_of_one(arch, "F32", KvFormat.F16)
+    hidden, _, memory = by_windows_of_one(arch, "F32", KvFormat.F16)
     engine = TinyEngine(spec(arch), experts_in_pack=in_pack, group_experts=group)
     assert torch.equal(engine.read_prompt(prompt(), lengths), hidden)
-    assert same_kv(engine.kv_bytes(NUM_TOKENS), kv)
+    assert same_memory(memory_of(engine), memory)
 
 
 @pytest.mark.parametrize("arch", FAMILIES)
 @given(lengths=cuts(NUM_TOKENS, 8))
 @settings(max_examples=3)
 def test_windows_of_any_rows_have_the_bits_of_windows_of_one(arch: str, lengths: list[int]) -> None:
-    hidden, logits, kv = by_windows_of_one(arch, "F32", KvFormat.F16)
+    hidden, logits, memory = by_windows_of_one(arch, "F32", KvFormat.F16)
     engine, position = TinyEngine(spec(arch)), 0
     for length in lengths:
         rows = slice(position, position + length)
@@ -87,19 +91,19 @@ def test_windows_of_any_rows_have_the_bits_of_windows_of_one(arch: str, lengths:
         assert torch.equal(window_hidden, hidden[rows])
         assert torch.equal(window_logits, logits[rows])
         position += length
-    assert same_kv(engine.kv_bytes(NUM_TOKENS), kv)
+    assert same_memory(memory_of(engine), memory)
 
 
 @pytest.mark.parametrize(("arch", "quant", "kv_format"), [("mixtral", "Q4_1", "f32"), ("qwen3moe", "Q8_0", "f16")])
 def test_a_quantized_mixture_decodes_after_a_prompt_as_without_one(arch: str, quant: str, kv_format: str) -> None:
-    hidden, logits, kv = by_windows_of_one(arch, quant, KvFormat(kv_format))
+    hidden, logits, memory = by_windows_of_one(arch, quant, KvFormat(kv_format))
     engine = TinyEngine(spec(arch, quant), kv_format=KvFormat(kv_format), experts_in_pack=(0, 5))
     engine.read_prompt(prompt()[:20], [17, 3])
     for position in range(20, NUM_TOKENS):
         window_hidden, window_logits = engine.read_window([prompt()[position]], position=position)
         assert torch.equal(window_hidden[0], hidden[position])
         assert torch.equal(window_logits[0], logits[position])
-    assert same_kv(engine.kv_bytes(NUM_TOKENS), kv)
+    assert same_memory(memory_of(engine), memory)
 
 
 def test_a_longer_prompt_crosses_key_blocks_and_bands_with_the_same_bits() -> None:
@@ -107,7 +111,7 @@ def test_a_longer_prompt_crosses_key_blocks_and_bands_with_the_same_bits() -> No
     engines = [TinyEngine(spec("qwen3moe"), context_tokens=320) for _ in range(2)]
     whole, pieces = engines[0].read_prompt(ids, [300]), engines[1].read_prompt(ids, [100, 29, 150, 21])
     assert torch.equal(whole, pieces)
-    assert same_kv(engines[0].kv_bytes(300), engines[1].kv_bytes(300))
+    assert same_memory(engines[0].kv_bytes(300), engines[1].kv_bytes(300))
 
 
 @pytest.mark.parametrize("arch", MIXTURES)

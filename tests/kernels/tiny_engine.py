@@ -18,9 +18,11 @@ from strata.core.programs import (
     HEAD,
     HEADER_BYTES,
     MAX_WINDOW_ROWS,
+    RECURRENT,
     RESULT_BYTES,
     ROUTER,
     SAMPLE,
+    SHARED,
     EmbedArgs,
     ExpertsArgs,
     HeadArgs,
@@ -63,7 +65,9 @@ class TinyEngine:
             compares_bytes=compares_bytes,
         )
         self._load(frozenset(experts_in_pack))
-        self.kv = [self.memory.carve(self._kv_bytes()) for _ in range(spec.num_layers)]
+        layers = range(spec.num_layers)
+        self.kv = {layer: self.memory.carve(self._kv_bytes()) for layer in layers if not spec.is_recurrent[layer]}
+        self.state = {layer: self.memory.carve(self._state_bytes()) for layer in layers if spec.is_recurrent[layer]}
         self.prompt = self._pass_buffers(context_tokens)
         self.verifier = self._pass_buffers(MAX_WINDOW_ROWS)
         self.window = self._window_buffers()
@@ -125,15 +129,23 @@ class TinyEngine:
     def kv_bytes(self, num_positions: int) -> list[Tensor]:
         """K and V of positions 0 .. num_positions - 1, one tensor a layer."""
         per_position = self._kv_bytes() // 2 // self.context_tokens
-        return [self.memory.raw(extent).view(2, -1)[:, : num_positions * per_position].clone() for extent in self.kv]
+        kv = self.kv.values()
+        return [self.memory.raw(extent).view(2, -1)[:, : num_positions * per_position].clone() for extent in kv]
+
+    def state_bytes(self) -> list[Tensor]:
+        """State of the recurrent layers, as it is after the last row."""
+        return [self.memory.raw(extent).clone() for extent in self.state.values()]
 
     def _pass(self, buffers: PassBuffers, ids: Sequence[int], position: int, *, is_window: bool) -> Tensor:
         rows, memory = len(ids), self.memory
+        if position == 0:
+            for extent in self.state.values():
+                memory.raw(extent).zero_()
         memory.raw(buffers.header).view(torch.int64)[0] = position
         memory.raw(buffers.tokens).view(torch.int32)[:rows] = torch.tensor(list(ids), dtype=torch.int32)
         self._run(EMBED, EmbedArgs(rows, buffers), [buffers.tokens, *self._dense(EMBED, None)], [buffers.hidden])
         for layer in range(self.spec.num_layers):
-            self._attention(LayerArgs(layer, rows, buffers, self.kv[layer]))
+            self._mixer(LayerArgs(layer, rows, buffers, self.kv.get(layer), self.state.get(layer)))
             if self.spec.blobs[layer] is None:
                 reads = [buffers.hidden, *self._dense(FFN, layer)]
                 self._run(FFN, LayerArgs(layer, rows, buffers), reads, [buffers.normed, buffers.hidden])
@@ -142,15 +154,19 @@ class TinyEngine:
         size = rows * self.spec.hidden_size
         return memory.raw(buffers.hidden).view(torch.float32)[:size].view(rows, -1).clone()
 
-    def _attention(self, args: LayerArgs) -> None:
-        assert args.kv is not None
-        reads = [args.buffers.header, *self._dense(ATTENTION, args.layer)]
-        self._run(ATTENTION, args, reads, [args.kv, args.buffers.attention, args.buffers.hidden])
+    def _mixer(self, args: LayerArgs) -> None:
+        program, memory = (ATTENTION, args.kv) if args.kv else (RECURRENT, args.state)
+        assert memory is not None, args
+        reads = [args.buffers.header, *self._dense(program, args.layer)]
+        self._run(program, args, reads, [memory, args.buffers.attention, args.buffers.hidden])
 
     def _mixture(self, layer: int, rows: int, buffers: PassBuffers, *, is_window: bool) -> None:
         routed = [buffers.router_ids, buffers.router_weights, buffers.router_counts]
         reads = [buffers.hidden, *self._dense(ROUTER, layer)]
         self._run(ROUTER, LayerArgs(layer, rows, buffers), reads, [buffers.normed, *routed])
+        if (SHARED, layer) in self.reads:
+            reads = [buffers.normed, *self._dense(SHARED, layer)]
+            self._run(SHARED, LayerArgs(layer, rows, buffers), reads, [buffers.hidden])
         everyone = range(self.spec.num_experts)
         step = self.group_experts
         groups = [None] if is_window else [tuple(everyone[first : first + step]) for first in everyone[::step]]
@@ -191,11 +207,9 @@ class TinyEngine:
     def _buffers_bytes(self) -> int:
         """Enough for what is carved beside weights and blobs."""
         spec = self.spec
-        row_bytes = 4 * (
-            2 * (spec.num_heads + spec.num_kv_heads) * spec.head_dim + (5 + spec.num_experts_used) * spec.hidden_size
-        )
+        row_bytes = 4 * (spec.mixer_floats + (5 + spec.num_experts_used) * spec.hidden_size)
         window_bytes = 4 * spec.vocab_size * (MAX_WINDOW_ROWS + 4)
-        kv_bytes = (self._kv_bytes() + 256) * spec.num_layers
+        kv_bytes = (self._kv_bytes() + self._state_bytes() + 512) * spec.num_layers
         return row_bytes * (self.context_tokens + MAX_WINDOW_ROWS) + window_bytes + kv_bytes + (64 << 10)
 
     def _kv_bytes(self) -> int:
@@ -206,17 +220,19 @@ class TinyEngine:
             head_dim=self.spec.head_dim,
         )
 
+    def _state_bytes(self) -> int:
+        return 4 * self.spec.recurrent.state_floats if self.spec.recurrent else 0
+
     def _pass_buffers(self, max_rows: int) -> PassBuffers:
         spec, carve = self.spec, self.memory.carve
         used, hidden = spec.num_experts_used, spec.hidden_size
-        attention_width = 2 * (spec.num_heads + spec.num_kv_heads) * spec.head_dim
         return PassBuffers(
             max_rows=max_rows,
             header=carve(HEADER_BYTES),
             tokens=carve(4 * max_rows),
             hidden=carve(4 * max_rows * hidden),
             normed=carve(4 * max_rows * hidden),
-            attention=carve(4 * max_rows * attention_width),
+            attention=carve(4 * max_rows * spec.mixer_floats),
             router_ids=carve(4 * max_rows * used),
             router_weights=carve(4 * max_rows * used),
             router_counts=carve(4 * spec.num_experts),

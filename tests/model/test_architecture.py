@@ -18,10 +18,12 @@ from strata.model.gguf.model_file import open_model
 from strata.model.inventory import inventory_of
 from strata.model.spec import BlobPart, ModelSpec, RopePairing
 from tests.fixtures.gguf_file import Array, ModelShape, write_gguf
-from tests.fixtures.models import FAMILIES, model_shape, write_random_model
+from tests.fixtures.models import FAMILIES, HYBRIDS, model_shape, write_random_model
 from tests.fixtures.weights import random_tensors
 
 MOE = ("mixtral", "qwen3moe")
+SEVERAL_KINDS = (*HYBRIDS, "glm4moe")
+"""Families whose second layer is of another kind than the first."""
 
 
 def write_changed(
@@ -58,10 +60,11 @@ def test_the_spec_says_what_the_file_was_written_with(family: str, tmp_path: Pat
     assert (spec.vocab_size, spec.context_tokens) == (shape.vocab, 384)
     assert (spec.num_experts, spec.num_experts_used) == (shape.experts, shape.used if shape.experts else 0)
     assert spec.attention_scale == 1 / math.sqrt(shape.head_dim)
-    assert spec.rms_epsilon == np.float32(1e-6) and spec.expert_weights_scale == 1.0
+    assert spec.rms_epsilon == np.float32(1e-6) and spec.expert_weights_scale == (1.5 if family == "glm4moe" else 1.0)
     assert spec.rope.pairing is (RopePairing.NORM if shape.architecture == "llama" else RopePairing.NEOX)
-    assert (spec.rope.base, spec.rope.num_dims, spec.rope.scale) == (10_000.0, shape.head_dim, 1.0)
-    assert [blob is not None for blob in spec.blobs] == [family in MOE] * 3
+    assert (spec.rope.base, spec.rope.num_dims, spec.rope.scale) == (10_000.0, shape.rope_dims or shape.head_dim, 1.0)
+    assert [blob is None for blob in spec.blobs] == [shape.is_dense(layer) for layer in range(3)]
+    assert list(spec.is_recurrent) == [shape.is_recurrent(layer) for layer in range(3)]
     expected = {name for name in random_tensors(shape, seed=0, tied=False) if "_exps" not in name}
     assert spec.dense.keys() == expected
 
@@ -162,12 +165,14 @@ def test_a_dense_model_has_no_blobs_in_its_inventory(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_tensor_that_is_missing_or_misshapen_is_named(family: str, tmp_path: Path) -> None:
-    shape = model_shape(family, layers=1, vocab=259)
-    optional = {"output.weight"}
+    shape = model_shape(family, layers=2 if family in SEVERAL_KINDS else 1, vocab=259)
+    optional: tuple[str, ...] = ("output.weight",)
+    if family == "glm4moe":
+        optional += ("q.bias", "k.bias", "v.bias", "q_norm.weight", "k_norm.weight")
     for name, values in random_tensors(shape, seed=0, tied=False).items():
-        if name not in optional:
+        if not name.endswith(optional):
             reason = reason_for(write_changed(tmp_path / "m.gguf", shape, without=(name,)))
-            assert f"'{name}'" in reason and "missing" in reason
+            assert f"'{name.replace('ssm_ba', 'ssm_beta')}'" in reason and "missing" in reason
         taller = np.concatenate([values, values[:1]])
         reason = reason_for(write_changed(tmp_path / "m.gguf", shape, replaced={name: taller}))
         assert f"'{name}' has shape {taller.shape[::-1]}, the file's keys ask for {values.shape[::-1]}" in reason

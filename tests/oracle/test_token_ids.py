@@ -40,7 +40,7 @@ TEXTS = {
     "ties": "aaaaa aabaa baaab abababab bbaaaabb",
     "long": "the server reads " * 60 + "a" * 200 + " " * 100 + "x",
 }
-NAMES = ("gpt-2", "default", "smollm", "llama-bpe", "qwen2", "qwen35")
+NAMES = ("gpt-2", "default", "smollm", "llama-bpe", "qwen2", "qwen35", "glm4")
 ALPHABET = "aAbtheé 1234 \n\r\t'sStT.,!?<|>_日世界\u0301\u0308\u2581\u00a0한नमस्ते👍🏽\u200dЖЁ١٣½"
 Pair = tuple[Tokenizer, LlamaCpp]
 

@@ -156,19 +156,26 @@ class Metadata(Mapping[str, Value]):
         """An array of floats; required."""
         return self._numbers(key, FLOAT_TYPES, "floats")
 
-    def per_layer_integer(self, key: str, default: int | None = None, *, num_layers: int) -> int:
+    def flags(self, key: str) -> list[bool]:
+        """An array of bools; required."""
+        return [bool(value) for value in self._numbers(key, frozenset({ValueType.BOOL}), "bools")]
+
+    def per_layer_integer(
+        self, key: str, default: int | None = None, *, num_layers: int, ignored: Sequence[bool] = ()
+    ) -> int:
         """One number for all layers, or an array that gives every layer (`num_layers` of them, NextN included) the
-        same one. Layers that differ are refused."""
+        same one. Layers that differ are refused, but for those that are `ignored`."""
         if not isinstance(self.get(key), NumberArray):
             return self.integer(key, default)
         values = self.integers(key)
         if len(values) != num_layers:
             raise self.error(key, f"has {len(values):,} elements, block_count={num_layers:,} asks for as many")
-        if len(different := set(values)) != 1 or min(different) < 0:
+        counted = [value for index, value in enumerate(values) if not (ignored and ignored[index])]
+        if len(different := set(counted)) != 1 or min(different) < 0:
             raise self.error(
                 key, f"gives layers different or negative values {sorted(different)[:4]}; one is supported"
             )
-        return int(values[0])
+        return int(counted[0])
 
     def _numbers(self, key: str, allowed: frozenset[ValueType], name: str) -> NumberArray:
         value = self._required(key)

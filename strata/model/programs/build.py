@@ -1,4 +1,4 @@
-"""The eight programs of `strata.core.programs` for one model, on the CPU reference.
+"""The programs of `strata.core.programs` for one model, on the CPU reference.
 
 Decides nothing: what is launched, on which extents and when, is the core's business. What a program may read beside
 its buffers is in `strata.model.program_reads`.
@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from kernels.reference.scratch import Scratch
 from strata.core.extent import Extent
 from strata.core.kv import KvFormat
-from strata.core.programs import ATTENTION, COMBINE, EMBED, EXPERTS, FFN, HEAD, ROUTER, SAMPLE
-from strata.device import Programs
+from strata.core.programs import ATTENTION, COMBINE, EMBED, EXPERTS, FFN, HEAD, RECURRENT, ROUTER, SAMPLE, SHARED
+from strata.device import Program, Programs
+from strata.model.programs.feed_forward import FeedForwardPrograms
 from strata.model.programs.layers import LayerPrograms
+from strata.model.programs.recurrent import RecurrentPrograms
 from strata.model.programs.weights import DenseWeights
 from strata.model.programs.window import WindowPrograms
 from strata.model.spec import ModelSpec
@@ -34,14 +36,19 @@ def build_programs(
     scratch = Scratch() if scratch is None else scratch
     weights = DenseWeights(spec, dense, scratch)
     layers = LayerPrograms(spec, weights, scratch, kv_format, context_tokens, arena_address, arena_bytes)
+    feed_forward = FeedForwardPrograms(spec, weights, scratch)
     window = WindowPrograms(spec, weights, scratch)
-    return {
+    programs: dict[str, Program] = {
         EMBED: layers.embed,
         ATTENTION: layers.attention,
         ROUTER: layers.router,
         EXPERTS: layers.experts,
         COMBINE: layers.combine,
-        FFN: layers.ffn,
+        FFN: feed_forward.ffn,
+        SHARED: feed_forward.shared,
         HEAD: window.head,
         SAMPLE: window.sample,
     }
+    if spec.recurrent is not None:
+        programs[RECURRENT] = RecurrentPrograms(spec, spec.recurrent, weights, scratch).recurrent
+    return programs

@@ -1,7 +1,9 @@
-"""The programs of a pass: embed, attention, router, experts, combine, ffn (`strata.core.programs` has the picture).
+"""The programs of a pass over rows and routed experts: embed, attention, router, experts, combine
+(`strata.core.programs` has the picture).
 
 One body serves all architectures: biases and q/k norms apply where the file has the tensor, the rope follows
-`spec.rope`. Each launch reads every weight through `memory`; between launches nothing is kept but working buffers.
+`spec.rope`, a gate goes on the heads' output where queries have one. Each launch reads every weight through `memory`;
+between launches nothing is kept but working buffers.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from kernels.reference.activation import silu_mul
+from kernels.reference.activation import sigmoid_mul
 from kernels.reference.append_kv import append_kv
 from kernels.reference.attention import attention
 from kernels.reference.blocks import BAND_ROWS, spans
@@ -27,8 +29,9 @@ from strata.core.kv import KvFormat
 from strata.core.programs import HIT_WORD, MISSED_WORD, EmbedArgs, ExpertsArgs, LayerArgs, PassBuffers
 from strata.device import Memory
 from strata.model.program_reads import ROPE_FACTORS, layer_tensor
-from strata.model.programs.weights import DenseWeights, floats
-from strata.model.spec import BlobLayout, ModelSpec, RopePairing
+from strata.model.programs.feed_forward import hidden_rows, normalize_for_ffn
+from strata.model.programs.weights import DenseWeights, first_rows, floats
+from strata.model.spec import BlobLayout, Gating, ModelSpec, RopePairing
 
 _KV_TYPES = {KvFormat.F16: torch.float16, KvFormat.F32: torch.float32}
 
@@ -49,19 +52,20 @@ class LayerPrograms:
         """tokens -> hidden."""
         tokens = memory.read(first_rows(args.buffers.tokens, args.rows, args.buffers)).view(torch.int32)[: args.rows]
         table, info = self.weights.bytes_of(memory, "token_embd.weight")
-        embed(tokens, table, info.type_id, self._hidden(memory, args.buffers, args.rows), self.scratch)
+        embed(tokens, table, info.type_id, hidden_rows(memory, args.buffers, args.rows, self.spec), self.scratch)
 
     def attention(self, memory: Memory, args: LayerArgs) -> None:
         """hidden += Wo attention(norm(hidden)); K and V of the rows are written before they are read."""
         spec, rows, name = self.spec, args.rows, _namer(args.layer)
         position = read_position(memory, args.buffers)
-        hidden = self._hidden(memory, args.buffers, rows)
-        query, key, value, heads = self._attention_buffers(memory, args.buffers, rows)
+        hidden = hidden_rows(memory, args.buffers, rows, spec)
+        query_and_gate, key, value, heads = self._attention_buffers(memory, args.buffers, rows)
+        query, gate = query_and_gate[..., : spec.head_dim], query_and_gate[..., spec.head_dim :]
         norm = self.weights.vector(memory, name("attn_norm.weight"))
         for start, stop in spans(rows, BAND_ROWS):
             normed = self.scratch.take("layers.normed", (BAND_ROWS, spec.hidden_size))[: stop - start]
             rms_norm(hidden[start:stop], norm, spec.rms_epsilon, normed, self.scratch)
-            for stem, out in (("attn_q", query), ("attn_k", key), ("attn_v", value)):
+            for stem, out in (("attn_q", query_and_gate), ("attn_k", key), ("attn_v", value)):
                 self.weights.project(memory, normed, name(stem), out[start:stop].flatten(1))
         factors = self.weights.optional_vector(memory, ROPE_FACTORS)
         for stem, x in (("attn_q_norm.weight", query), ("attn_k_norm.weight", key)):
@@ -71,22 +75,34 @@ class LayerPrograms:
         keys, values = self._kv_views(memory, args.kv)
         append_kv(key, value, keys, values, position=position)
         attention(query, keys, values, heads, self.scratch, position=position, scale=spec.attention_scale)
+        if spec.has_attention_gate:
+            flat = heads.view(-1, spec.head_dim)
+            sigmoid_mul(gate.view(-1, spec.head_dim), flat, flat, self.scratch)
         self.weights.project(memory, heads.flatten(1), name("attn_output"), hidden, accumulate=True)
 
     def router(self, memory: Memory, args: LayerArgs) -> None:
         """normed = norm(hidden); which experts each row goes to."""
         spec, rows, buffers, name = self.spec, args.rows, args.buffers, _namer(args.layer)
-        normed = self._normalize_for_ffn(memory, args)
+        normed = normalize_for_ffn(memory, args, spec, self.weights, self.scratch)
         ids = memory.write(first_rows(buffers.router_ids, rows, buffers)).view(torch.int32)
         counts = memory.write(buffers.router_counts).view(torch.int32)[: spec.num_experts]
         weights = floats(memory.write(first_rows(buffers.router_weights, rows, buffers)), rows, spec.num_experts_used)
         ids = ids.view(rows, spec.num_experts_used)
         counts.zero_()
+        bias = self.weights.optional_vector(memory, name("exp_probs_b.bias"))
         for start, stop in spans(rows, BAND_ROWS):
             logits = self.scratch.take("layers.router", (BAND_ROWS, spec.num_experts))[: stop - start]
             self.weights.project(memory, normed[start:stop], name("ffn_gate_inp"), logits)
             band = (ids[start:stop], weights[start:stop], counts)
-            route(logits, *band, self.scratch, weights_scale=spec.expert_weights_scale)
+            route(
+                logits,
+                *band,
+                self.scratch,
+                weights_scale=spec.expert_weights_scale,
+                is_sigmoid=spec.gating is Gating.SIGMOID,
+                bias=bias,
+                normalizes=spec.normalizes_expert_weights,
+            )
 
     def experts(self, memory: Memory, args: ExpertsArgs) -> None:
         """expert_rows of every row that chose one of `args.experts`, each expert read where the address row says."""
@@ -113,43 +129,18 @@ class LayerPrograms:
         expert_rows = memory.read(first_rows(buffers.expert_rows, rows, buffers))
         expert_rows = floats(expert_rows, rows, used, self.spec.hidden_size)
         weights = floats(memory.read(first_rows(buffers.router_weights, rows, buffers)), rows, used)
-        combine(expert_rows, weights, self._hidden(memory, buffers, rows), self.scratch)
-
-    def ffn(self, memory: Memory, args: LayerArgs) -> None:
-        """hidden += down( silu(gate x) * (up x) ), x = norm(hidden)."""
-        name = _namer(args.layer)
-        normed = self._normalize_for_ffn(memory, args)
-        hidden = self._hidden(memory, args.buffers, args.rows)
-        ffn_size = self.spec.dense[name("ffn_gate.weight")].shape[1]
-        for start, stop in spans(args.rows, BAND_ROWS):
-            gate = self.scratch.take("layers.gate", (BAND_ROWS, ffn_size))[: stop - start]
-            up = self.scratch.take("layers.up", (BAND_ROWS, ffn_size))[: stop - start]
-            self.weights.project(memory, normed[start:stop], name("ffn_gate"), gate)
-            self.weights.project(memory, normed[start:stop], name("ffn_up"), up)
-            silu_mul(gate, up, gate, self.scratch)
-            self.weights.project(memory, gate, name("ffn_down"), hidden[start:stop], accumulate=True)
-
-    def _hidden(self, memory: Memory, buffers: PassBuffers, rows: int) -> Tensor:
-        return floats(memory.write(first_rows(buffers.hidden, rows, buffers)), rows, self.spec.hidden_size)
-
-    def _normalize_for_ffn(self, memory: Memory, args: LayerArgs) -> Tensor:
-        """normed = norm(hidden) by the layer's ffn_norm, f32 [rows, E]."""
-        rows, buffers = args.rows, args.buffers
-        normed = floats(memory.write(first_rows(buffers.normed, rows, buffers)), rows, self.spec.hidden_size)
-        weight = self.weights.vector(memory, layer_tensor(args.layer, "ffn_norm.weight"))
-        hidden = floats(memory.read(first_rows(buffers.hidden, rows, buffers)), rows, self.spec.hidden_size)
-        rms_norm(hidden, weight, self.spec.rms_epsilon, normed, self.scratch)
-        return normed
+        combine(expert_rows, weights, hidden_rows(memory, buffers, rows, self.spec), self.scratch)
 
     def _attention_buffers(self, memory: Memory, buffers: PassBuffers, rows: int) -> Iterator[Tensor]:
         """Query, key, value and heads' output, f32 [rows, heads, D] each, one after the other in the bytes of
-        `rows` rows."""
+        `rows` rows. With a gate, a head's query is [2 D]: its query, then its gate."""
         data = memory.write(first_rows(buffers.attention, rows, buffers)).view(torch.float32)
         heads, kv_heads, head_dim = self.spec.num_heads, self.spec.num_kv_heads, self.spec.head_dim
         start = 0
-        for count in (heads, kv_heads, kv_heads, heads):
-            yield data[start : start + rows * count * head_dim].view(rows, count, head_dim)
-            start += rows * count * head_dim
+        query_dim = 2 * head_dim if self.spec.has_attention_gate else head_dim
+        for count, dim in ((heads, query_dim), (kv_heads, head_dim), (kv_heads, head_dim), (heads, head_dim)):
+            yield data[start : start + rows * count * dim].view(rows, count, dim)
+            start += rows * count * dim
 
     def _normalize_heads(self, memory: Memory, name: str, x: Tensor) -> None:
         """q/k norm, per head, where the model has one. x: [rows, heads, D], in place."""
@@ -181,11 +172,6 @@ class LayerPrograms:
 def read_position(memory: Memory, buffers: PassBuffers) -> int:
     """Position of the first row, from the header."""
     return int(memory.read(buffers.header).view(torch.int64)[0])
-
-
-def first_rows(extent: Extent, rows: int, buffers: PassBuffers) -> Extent:
-    """The bytes of the first `rows` of the buffer's max_rows rows: all that a launch of `rows` declares."""
-    return extent.part(offset_bytes=0, size_bytes=rows * (extent.size_bytes // buffers.max_rows))
 
 
 def _namer(layer: int) -> Callable[[str], str]:

@@ -12,8 +12,8 @@ from strata.core.errors import DeviceError
 from strata.core.programs import MAX_WINDOW_ROWS, HeadArgs, SampleArgs
 from strata.core.serving.request import SAMPLING_FIELDS
 from strata.device import Memory
-from strata.model.programs.layers import first_rows, read_position
-from strata.model.programs.weights import DenseWeights, floats
+from strata.model.programs.layers import read_position
+from strata.model.programs.weights import DenseWeights, first_rows, floats
 from strata.model.spec import ModelSpec
 
 _PARAMS = struct.Struct(f"<{len(SAMPLING_FIELDS[0])}q{len(SAMPLING_FIELDS[1])}d")

@@ -34,6 +34,7 @@ PRE_TOKENIZERS: dict[str, tuple[str, ...]] = {
     "llama-bpe": (_LLAMA3,),
     "qwen2": (_QWEN2,),
     "qwen35": (_QWEN35,),
+    "glm4": (_LLAMA3,),
 }
 """Regular expressions by name; each splits the pieces that the one before left. "default" is what llama.cpp applies to
 a file that names none."""
