@@ -46,7 +46,7 @@ def assert_all_home(served: Card) -> None:
     assert at.backing.places == tuple(zone.home(i) for i in range(zone.num_segments))
     assert all(name == f"blob 4 {i}" for i, (_, _, name) in enumerate(block_contents(served)))
     head = served.plan.weights["output.weight"]
-    runs = served.device._shadow.vram._contents.runs(head.offset_bytes, head.end_bytes)
+    runs = served.device._shadow.vram.content_rows(head)
     assert [content and content.name for _, _, content in runs] == ["weight output.weight"]
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from strata.core.commands import Copy, Map, Stream, Transfer, Unmap, size_of
 from strata.core.errors import DeviceError
 from strata.core.events import Failed
+from strata.core.extent import Extent
 from strata.core.lending.policy import LendingPolicy
 from strata.core.lending.room import room_slots
 from strata.core.memory.shapes import PlanOptions
@@ -26,7 +27,7 @@ def card(room_min: int = 0, *, ring_slots: int | None = 4, **rest: object) -> Ca
 
 def block_contents(served: Card) -> list[tuple[int, int, str | None]]:
     """What the twin says lies in the block, by name."""
-    rows, block = served.device._shadow.vram._contents, served.plan.block
+    vram, block = served.device._shadow.vram, served.plan.block
     drafter = served.plan.inventory.drafter
     assert drafter is not None
     experts = [
@@ -36,7 +37,7 @@ def block_contents(served: Card) -> list[tuple[int, int, str | None]]:
     return [
         (start, end, content and content.name)
         for first, last in experts
-        for start, end, content in rows.runs(first, last)
+        for start, end, content in vram.content_rows(Extent(first, last - first))
     ]
 
 
