@@ -189,18 +189,14 @@ class Vram:
             rows.append((start, end, cell.owner))
         return tuple(rows)
 
-    def content_rows(self, extent: Extent) -> Iterator[tuple[int, int, Content]]:
-        """(start, end, content) of each run of written bytes in `extent`."""
-        row: tuple[int, int, Content] | None = None
+    def content_rows(self, extent: Extent) -> tuple[tuple[int, int, Content | None], ...]:
+        """(start, end, content) of each run in `extent`, None for what is undefined."""
+        rows: list[tuple[int, int, Content | None]] = []
         for start, end, cell in self.cells.meeting(extent.offset_bytes, extent.end_bytes):
-            if row is not None and row[1:] == (start, cell.content):
-                row = (row[0], end, row[2])
-                continue
-            if row is not None:
-                yield row
-            row = None if cell.content is None else (start, end, cell.content)
-        if row is not None:
-            yield row
+            if rows and rows[-1][2] == cell.content:
+                start = rows.pop()[0]
+            rows.append((start, end, cell.content))
+        return tuple(rows)
 
     def mapped_parts(self, extent: Extent) -> Iterator[Extent]:
         """The pieces of `extent` that are backed, segment by segment."""

@@ -48,7 +48,7 @@ def resident_blobs(card: Card) -> dict[str, Extent]:
         if owner != "cache":
             continue
         for start, end, content in shadow.content_rows(Extent(offset, size)):
-            if content.name is not None:
+            if content is not None and content.name is not None:
                 if content.name in found:
                     raise WorldFault(f"{content.name} is resident twice, at {found[content.name]} and at {start}")
                 found[content.name] = Extent(start, end - start)
