@@ -81,7 +81,7 @@ def test_every_architecture_may_have_a_drafter(family: str, tmp_path: Path) -> N
     inventory = inventory_of(spec).drafter
     assert inventory is not None
     assert inventory.num_experts == spec.num_experts
-    assert inventory.blob_bytes == (spec.blobs[0].size_bytes if spec.blobs[0] else 0)
+    assert inventory.blob_bytes == (spec.blobs[-1].size_bytes if spec.blobs[-1] else 0)
     assert (inventory.block_bytes > 0) == (spec.num_experts > 0)
 
 
