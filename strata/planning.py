@@ -84,6 +84,7 @@ def model_facts(spec: ModelSpec, inventory: ModelInventory) -> ModelFacts:
         num_experts_used=spec.num_experts_used,
         has_output_head="output.weight" in spec.dense,
         num_nextn_blocks=spec.num_nextn_layers,
+        head_dim=spec.head_dim,
     )
 
 

@@ -2,12 +2,17 @@
 
 from torch import Tensor
 
+from kernels.reference.kv_cells import BlockCells, Cells
 
-def append_kv(key: Tensor, value: Tensor, keys: Tensor, values: Tensor, *, position: int) -> None:
-    """keys[position + r] = key[r], values likewise, rounded to the cache's type.
 
-    key, value: f32 [rows, Hkv, D], may be strided over rows; keys, values: f16 or f32 [context, Hkv, D]."""
+def append_kv(key: Tensor, value: Tensor, keys: Cells, values: Cells, *, position: int) -> None:
+    """keys[position + r] = key[r], values likewise, in the cache's form. A position's bytes depend on its row alone.
+
+    key, value: f32 [rows, Hkv, D], may be strided over rows; keys, values: [context, Hkv, D]."""
     rows = key.shape[0]
-    assert position + rows <= keys.shape[0], (position, rows, keys.shape[0])
-    keys[position : position + rows].copy_(key)
-    values[position : position + rows].copy_(value)
+    for cells, fresh in ((keys, key), (values, value)):
+        assert position + rows <= cells.shape[0], (position, rows, cells.shape[0])
+        if isinstance(cells, BlockCells):
+            cells.write(fresh, position=position)
+        else:
+            cells[position : position + rows].copy_(fresh)

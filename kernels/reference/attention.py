@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from kernels.reference.blocks import KEY_BLOCK, ROW_BLOCK, spans
+from kernels.reference.kv_cells import BlockCells, Cells
 from kernels.reference.scratch import Scratch
 
 
@@ -55,18 +56,18 @@ class _Block:
 
 
 def attention(
-    query: Tensor, keys: Tensor, values: Tensor, out: Tensor, scratch: Scratch, *, position: int, scale: float
+    query: Tensor, keys: Cells, values: Cells, out: Tensor, scratch: Scratch, *, position: int, scale: float
 ) -> None:
     """out[r, h] = softmax over s <= position + r of (scale * query[r, h] . keys[s, h / G]), times values[s, h / G].
 
-    query, out: f32 [rows, H, D], may be strided over rows; keys, values: f16 or f32 [context, Hkv, D], of which
-    positions 0 .. position + rows - 1 are read."""
+    query, out: f32 [rows, H, D], may be strided over rows; keys, values: [context, Hkv, D], of which positions
+    0 .. position + rows - 1 are read."""
     rows = query.shape[0]
     block = scratch.take_set(_Block.make, query.shape[1], keys.shape[1], query.shape[2])
     for start, stop in spans(rows, ROW_BLOCK):
         _load_query(block, query[start:stop], scale)
         for first_key, end_key in spans(position + stop, KEY_BLOCK):
-            _load_keys(block, keys[first_key:end_key], values[first_key:end_key])
+            _load_keys(block, keys, values, first_key, end_key)
             is_masked = first_key + KEY_BLOCK > position + start + 1
             _attend(block, first_row=position + start, first_key=first_key, is_masked=is_masked)
         _store(block, out[start:stop])
@@ -85,11 +86,14 @@ def _load_query(block: _Block, query: Tensor, scale: float) -> None:
     block.output.zero_()
 
 
-def _load_keys(block: _Block, keys: Tensor, values: Tensor) -> None:
-    """keys, values: [n <= KEY_BLOCK, Hkv, D]. Positions that nobody wrote yet are zero, never what lies there."""
-    count = keys.shape[0]
-    for target, source in ((block.keys, keys), (block.values, values)):
-        target[:, :count].copy_(source.transpose(0, 1))
+def _load_keys(block: _Block, keys: Cells, values: Cells, start: int, stop: int) -> None:
+    """At most KEY_BLOCK positions. Those that nobody wrote yet are zero, never what lies there."""
+    count = stop - start
+    for target, cells in ((block.keys, keys), (block.values, values)):
+        if isinstance(cells, BlockCells):
+            cells.read(start, stop, target[:, :count].transpose(0, 1))
+        else:
+            target[:, :count].copy_(cells[start:stop].transpose(0, 1))
         target[:, count:].zero_()
 
 

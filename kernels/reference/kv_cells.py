@@ -9,11 +9,39 @@ Byte i of a Q4_0 head holds the number 2i in its low and 2i + 1 in its high bits
 were made with it, as ggml does it. Of equals with opposite signs the positive number is the largest.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 Q4_0, Q8_0 = 2, 8
 BLOCK = 32
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCells:
+    """A layer's K or V in blocks, in place of floats [context, Hkv, D]. data: uint8 [context, cell bytes]."""
+
+    data: Tensor
+    type_id: int
+    num_kv_heads: int
+    head_dim: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.data.shape[0], self.num_kv_heads, self.head_dim
+
+    def write(self, numbers: Tensor, *, position: int) -> None:
+        """Cells of positions `position` and up. numbers: f32 [rows, Hkv, D], may be strided over rows."""
+        write_cells(numbers, self.type_id, self.data[position : position + numbers.shape[0]])
+
+    def read(self, start: int, stop: int, numbers: Tensor) -> None:
+        """What the cells of these positions say, into numbers: f32 [stop - start, Hkv, D]."""
+        read_cells(self.data[start:stop], self.type_id, numbers)
+
+
+Cells = Tensor | BlockCells
+"""A layer's K or V: f16 or f32 [context, Hkv, D], or blocks."""
 
 
 def cell_bytes(type_id: int, *, num_kv_heads: int, head_dim: int) -> int:
@@ -40,16 +68,19 @@ def write_cells(numbers: Tensor, type_id: int, cells: Tensor) -> None:
 
 
 def read_cells(cells: Tensor, type_id: int, numbers: Tensor) -> None:
-    """numbers[r] = cells[r]. cells: uint8 [rows, cell bytes]; numbers: f32 [rows, Hkv, D]."""
-    rows, columns = numbers.shape[0], numbers.shape[1] * numbers.shape[2]
-    size = columns if type_id == Q8_0 else columns // 2
-    scale = cells[:, size:].contiguous().view(torch.float16).float().unsqueeze(2)
-    codes = cells[:, :size]
+    """numbers[r] = cells[r]. cells: uint8 [rows, cell bytes]; numbers: f32 [rows, Hkv, D], strided but for D."""
+    rows, heads, head_dim = numbers.shape
+    size = heads * head_dim if type_id == Q8_0 else heads * head_dim // 2
+    codes = cells[:, :size].view(rows, heads, -1)
     if type_id == Q8_0:
-        values = codes.contiguous().view(torch.int8).float()
+        numbers.copy_(codes.view(torch.int8))
     else:
-        values = torch.stack([codes & 15, codes >> 4], dim=2).float() - 8
-    numbers.copy_((values.reshape(rows, columns // BLOCK, BLOCK) * scale).view(numbers.shape))
+        pairs = numbers.view(rows, heads, -1, 2)
+        pairs[..., 0].copy_(codes & 15)
+        pairs[..., 1].copy_(codes >> 4)
+        numbers.sub_(8)
+    scales = cells[:, size:].view(torch.float16).view(rows, heads, -1, 1)
+    numbers.view(rows, heads, -1, BLOCK).mul_(scales)
 
 
 def _inverse(scale: Tensor) -> Tensor:

@@ -86,7 +86,9 @@ OPTIONS = (
            "pinned bytes of the experts in host memory, in GiB"),
     Option(READING, "ctx", "context_tokens", _TOKENS, "N", f"the model's, at most {MAX_DEFAULT_CONTEXT_TOKENS:,}",
            "context: tokens of prompt and answer together"),
-    Option(READING, "kv", "kv_format", one_of(KvFormat), "{f16,f32}", _DEFAULTS.kv_format, "how K and V are stored"),
+    Option(READING, "kv", "kv_format", one_of(KvFormat), f"{{{','.join(KvFormat)}}}", _DEFAULTS.kv_format,
+           "how K and V are stored: floats, or blocks of 32 numbers with a scale, of 8 bits (int8, also q8_0) or of 4 "
+           "(q4_0); k8v4 has K in 8 and V in 4"),
     Option(READING, "prefill", "prefill", PREFILL, "N|auto|auto:N", "auto",
            "tokens of a chunk: exactly N, or the largest (up to 8,192 or N) that has room in slots that may be lent "
            "or in a quarter of what weights, K/V and window leave of the card; a multiple of 256"),

@@ -7,6 +7,7 @@ from typing import Any
 from strata.commands.card_map import OwnedBytes, render_map
 from strata.commands.drafter_text import drafter_json, drafter_line
 from strata.core.config.values import ServeConfig
+from strata.core.kv import kv_layout
 from strata.core.lending.policy import NEVER
 from strata.core.memory.planner import Plan
 from strata.core.memory.read_plan import ReadPlan
@@ -32,6 +33,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "used_bytes": plan.used_bytes,
         "context_tokens": plan.options.context_tokens,
         "kv_format": plan.options.kv_format.value,
+        "kv_token_bytes": kv_token_bytes(plan),
         "chunk_tokens": plan.prompt.chunk_tokens,
         "ring_slots": len(plan.prompt.ring),
         "ring_stride_bytes": plan.inventory.stride_bytes,
@@ -101,6 +103,18 @@ def loan_lines(plan: Plan) -> Iterator[str]:
         yield f"          segments: {plan.zone.num_segments} of {format_bytes(plan.zone.segment_bytes)}: {parts}"
 
 
+def kv_token_bytes(plan: Plan) -> int:
+    """K and V of one position in all layers that have them."""
+    inventory = plan.inventory
+    layout = kv_layout(
+        kv_format=plan.options.kv_format,
+        context_tokens=plan.options.context_tokens,
+        num_kv_heads=inventory.num_kv_heads,
+        head_dim=inventory.head_dim,
+    )
+    return layout.position_bytes * sum(layer.size_bytes > 0 for layer in plan.kv)
+
+
 def lending_line(plan: Plan) -> str:
     """Where a read gets its bytes from, with all that it may borrow."""
     longest = plan.read(plan.options.context_tokens, has_segments=plan.zone is not None)
@@ -115,7 +129,8 @@ def plan_lines(plan: Plan) -> list[str]:
     rows.append(OwnedBytes("", plan.used_bytes, plan.arena_bytes - plan.used_bytes))
     lines = [
         f"card      {format_bytes(plan.arena_bytes)}, of which {format_bytes(plan.used_bytes)} planned",
-        f"context   {plan.options.context_tokens:,} tokens, K/V as {plan.options.kv_format}",
+        f"context   {plan.options.context_tokens:,} tokens, K/V as {plan.options.kv_format}, "
+        f"{kv_token_bytes(plan):,} B a token",
         f"prompt    chunks of {prompt.chunk_tokens:,} tokens, ring of {len(prompt.ring)} slots "
         f"x {inventory.stride_bytes:,} B, {lending_line(plan)}",
     ]

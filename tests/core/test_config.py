@@ -16,7 +16,7 @@ def reasons(config: ServeConfig, facts: ModelFacts | None = None) -> list[str]:
 
 def facts(**changes: object) -> ModelFacts:
     values = {"context_tokens": 512, "num_expert_pairs": 32, "num_experts_used": 2}
-    return ModelFacts(**{**values, "has_output_head": True, "num_nextn_blocks": 1, **changes})
+    return ModelFacts(**{**values, "has_output_head": True, "num_nextn_blocks": 1, "head_dim": 64, **changes})
 
 
 def test_all_reasons_are_given_at_once():

@@ -27,7 +27,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "STRATA_CACHE_MIN_SLOTS": ("0", "1", "2", "32", "33"),
     "STRATA_RESIDENT_BUDGET_GIB": ("-1", "0", "1.5"),
     "STRATA_CTX": ("1", "2", "300", "512", "513"),
-    "STRATA_KV": ("f16", "f32"),
+    "STRATA_KV": ("f16", "f32", "k8v4"),
     "STRATA_PREFILL": ("auto", "0", "256", "512", "768", "300", "auto:300", "auto:256", "auto:768"),
     "STRATA_SHORT_READ": ("-1", "0", "64"),
     "STRATA_MTP": ("0", "1", "drafter.gguf"),
@@ -207,6 +207,11 @@ RULES: tuple[Rule, ...] = (
         "in all its layers",
         lambda c: c.facts is not None and c.number("PREFILL_RING") > c.facts.num_expert_pairs,
     ),
+    (
+        "kv refused",
+        "are not whole blocks of 32; give --kv f16",
+        lambda c: c.facts is not None and c.facts.head_dim % 32 != 0 and c.set_to.get("KV") == "k8v4",
+    ),
     # Lending.
     ("room refused", "outside the server", lambda c: c.room and not c.is_server),
     ("elastic loan refused", "outside the server", lambda c: c.elastic and not c.is_server),
@@ -285,6 +290,7 @@ FACTS = st.none() | st.builds(
     num_experts_used=st.just(2),
     has_output_head=st.booleans(),
     num_nextn_blocks=st.sampled_from((0, 1, 2)),
+    head_dim=st.sampled_from((64, 80)),
 )
 ENVIRONMENTS = st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in VALUES.items()})
 
@@ -327,7 +333,7 @@ def test_the_refusals_are_those_of_the_table(environment, command, facts):
 
 @pytest.mark.parametrize("name", sorted(VALUES))
 def test_every_pair_of_values_is_judged_as_the_table_says(name):
-    facts = ModelFacts(512, 32, 2, has_output_head=False, num_nextn_blocks=0)
+    facts = ModelFacts(512, 32, 2, has_output_head=False, num_nextn_blocks=0, head_dim=80)
     for value in VALUES[name]:
         for other in VALUES:
             for value_of_other in VALUES[other]:
@@ -340,7 +346,7 @@ def test_every_rule_of_the_table_applies_somewhere():
     lowest = {name: values[0] for name, values in VALUES.items()}
     seen: set[tuple[str, str]] = set()
     known = [
-        ModelFacts(512, pairs, 2, has_output_head=False, num_nextn_blocks=blocks)
+        ModelFacts(512, pairs, 2, has_output_head=False, num_nextn_blocks=blocks, head_dim=80)
         for pairs, blocks in ((0, 0), (32, 0), (32, 2))
     ]
     for name in (None, *VALUES):

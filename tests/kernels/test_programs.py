@@ -94,6 +94,37 @@ def test_windows_of_any_rows_have_the_bits_of_windows_of_one(arch: str, lengths:
     assert same_memory(memory_of(engine), memory)
 
 
+@pytest.mark.parametrize("kv_format", [kind for kind in KvFormat if kind.key_type.is_blocks])
+@given(lengths=cuts(NUM_TOKENS, NUM_TOKENS), windows=cuts(NUM_TOKENS, 8))
+@settings(max_examples=2)
+def test_k_and_v_in_blocks_have_the_same_bits_in_any_cuts_and_any_windows(
+    kv_format: KvFormat, lengths: list[int], windows: list[int]
+) -> None:
+    """All three tiers, and the bytes of K and V themselves."""
+    hidden, logits, kv = by_windows_of_one("qwen3moe", "F32", kv_format)
+    engine = TinyEngine(spec("qwen3moe"), kv_format=kv_format)
+    assert torch.equal(engine.read_prompt(prompt(), lengths), hidden)
+    assert same_memory(memory_of(engine), kv)
+    engine, position = TinyEngine(spec("qwen3moe"), kv_format=kv_format), 0
+    for length in windows:
+        rows = slice(position, position + length)
+        window_hidden, window_logits = engine.read_window(prompt()[rows], position=position)
+        assert torch.equal(window_hidden, hidden[rows]) and torch.equal(window_logits, logits[rows])
+        position += length
+    assert same_memory(memory_of(engine), kv)
+
+
+def test_the_coarser_the_cells_the_further_the_logits_move() -> None:
+    exact = by_windows_of_one("qwen3", "F32", KvFormat.F32)[1]
+    moved = {
+        kv_format: float((by_windows_of_one("qwen3", "F32", kv_format)[1] - exact).norm() / exact.norm())
+        for kv_format in KvFormat
+    }
+    assert moved[KvFormat.F32] == 0
+    assert 0 < moved[KvFormat.F16] < moved[KvFormat.INT8] < moved[KvFormat.K8V4] < moved[KvFormat.Q4_0]
+    assert moved[KvFormat.F16] < 1e-3 and moved[KvFormat.INT8] < 0.05 and moved[KvFormat.Q4_0] < 0.5
+
+
 @pytest.mark.parametrize(("arch", "quant", "kv_format"), [("mixtral", "Q4_1", "f32"), ("qwen3moe", "Q8_0", "f16")])
 def test_a_quantized_mixture_decodes_after_a_prompt_as_without_one(arch: str, quant: str, kv_format: str) -> None:
     hidden, logits, memory = by_windows_of_one(arch, quant, KvFormat(kv_format))

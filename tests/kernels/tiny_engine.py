@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from strata.core.extent import Extent
-from strata.core.kv import KvFormat, kv_layer_bytes
+from strata.core.kv import KvFormat, KvLayout, kv_layout
 from strata.core.programs import (
     ATTENTION,
     COMBINE,
@@ -128,9 +128,12 @@ class TinyEngine:
 
     def kv_bytes(self, num_positions: int) -> list[Tensor]:
         """K and V of positions 0 .. num_positions - 1, one tensor a layer."""
-        per_position = self._kv_bytes() // 2 // self.context_tokens
-        kv = self.kv.values()
-        return [self.memory.raw(extent).view(2, -1)[:, : num_positions * per_position].clone() for extent in kv]
+        layout, cells = self._kv_layout(), []
+        for extent in self.kv.values():
+            raw, start = self.memory.raw(extent), layout.values_start_bytes
+            keys = raw[: num_positions * layout.key_bytes]
+            cells.append(torch.cat([keys, raw[start : start + num_positions * layout.value_bytes]]))
+        return cells
 
     def state_bytes(self) -> list[Tensor]:
         """State of the recurrent layers, as it is after the last row."""
@@ -213,7 +216,10 @@ class TinyEngine:
         return row_bytes * (self.context_tokens + MAX_WINDOW_ROWS) + window_bytes + kv_bytes + (64 << 10)
 
     def _kv_bytes(self) -> int:
-        return kv_layer_bytes(
+        return self._kv_layout().size_bytes
+
+    def _kv_layout(self) -> KvLayout:
+        return kv_layout(
             kv_format=self.kv_format,
             context_tokens=self.context_tokens,
             num_kv_heads=self.spec.num_kv_heads,

@@ -6,6 +6,7 @@ from strata.core.config.context import MIN_CONTEXT_TOKENS, choose_context
 from strata.core.config.not_yet import advise
 from strata.core.config.values import ModelFacts, ServeConfig
 from strata.core.errors import Refusal
+from strata.core.kv import BLOCK_NUMBERS
 from strata.core.memory.shapes import CHUNK_GRID_TOKENS
 from strata.core.programs import MAX_WINDOW_ROWS
 from strata.core.units import GIB, KIB, MIB, align_up
@@ -133,4 +134,9 @@ def check_against_model(config: ServeConfig, facts: ModelFacts) -> Iterator[Refu
         yield Refusal(
             f"prefill ring refused: STRATA_PREFILL_RING={ring_slots:,} slots, the model has "
             f"{facts.num_expert_pairs:,} experts in all its layers; lower STRATA_PREFILL_RING or unset it"
+        )
+    if not config.kv_format.fits(head_dim=facts.head_dim):
+        yield Refusal(
+            f"kv refused: kv={config.kv_format}, the model's heads of {facts.head_dim:,} numbers are not whole blocks "
+            f"of {BLOCK_NUMBERS}; give --kv f16"
         )

@@ -125,10 +125,11 @@ class ServeConfig:
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
     """What refusals need to know of the model. `num_expert_pairs`: blobs of all layers; 0 in a dense model.
-    `num_nextn_blocks`: in the model's own files."""
+    `num_nextn_blocks`: in the model's own files. `head_dim`: numbers in one head's key or value."""
 
     context_tokens: int
     num_expert_pairs: int
     num_experts_used: int
     has_output_head: bool  # a tensor of its own, not the token embedding
     num_nextn_blocks: int
+    head_dim: int

@@ -20,12 +20,13 @@ from kernels.reference.blocks import BAND_ROWS, spans
 from kernels.reference.combine import combine
 from kernels.reference.embed import embed
 from kernels.reference.experts import ExpertWeights, experts
+from kernels.reference.kv_cells import BlockCells, Cells
 from kernels.reference.rms_norm import rms_norm
 from kernels.reference.rope import rope
 from kernels.reference.router import route
 from kernels.reference.scratch import Scratch
 from strata.core.extent import Extent
-from strata.core.kv import KvFormat
+from strata.core.kv import CellType, KvFormat, kv_layout
 from strata.core.programs import HIT_WORD, MISSED_WORD, EmbedArgs, ExpertsArgs, LayerArgs, PassBuffers
 from strata.device import Memory
 from strata.model.program_reads import ROPE_FACTORS, layer_tensor
@@ -33,7 +34,7 @@ from strata.model.programs.feed_forward import hidden_rows, normalize_for_ffn
 from strata.model.programs.weights import DenseWeights, first_rows, floats
 from strata.model.spec import BlobLayout, Gating, ModelSpec, RopePairing
 
-_KV_TYPES = {KvFormat.F16: torch.float16, KvFormat.F32: torch.float32}
+_FLOATS = {CellType.F16: torch.float16, CellType.F32: torch.float32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +162,23 @@ class LayerPrograms:
             factors=factors,
         )
 
-    def _kv_views(self, memory: Memory, extent: Extent) -> tuple[Tensor, Tensor]:
+    def _kv_views(self, memory: Memory, extent: Extent) -> tuple[Cells, Cells]:
         """The layer's K and V, [context, Hkv, D] each (`strata.core.kv`)."""
-        shape = (self.context_tokens, self.spec.num_kv_heads, self.spec.head_dim)
-        size = shape[0] * shape[1] * shape[2]
-        data = memory.write(extent).view(_KV_TYPES[self.kv_format])
-        return data[:size].view(shape), data[size : 2 * size].view(shape)
+        spec, kinds, context_tokens = self.spec, self.kv_format, self.context_tokens
+        layout = kv_layout(
+            kv_format=kinds, context_tokens=context_tokens, num_kv_heads=spec.num_kv_heads, head_dim=spec.head_dim
+        )
+        data = memory.write(extent)
+        keys = data[: context_tokens * layout.key_bytes].view(context_tokens, -1)
+        values = data[layout.values_start_bytes : layout.size_bytes].view(context_tokens, -1)
+        return self._cells(keys, kinds.key_type), self._cells(values, kinds.value_type)
+
+    def _cells(self, data: Tensor, kind: CellType) -> Cells:
+        """data: uint8 [context, bytes of a position]."""
+        heads, head_dim = self.spec.num_kv_heads, self.spec.head_dim
+        if kind.is_blocks:
+            return BlockCells(data, kind, heads, head_dim)
+        return data.view(_FLOATS[kind]).view(-1, heads, head_dim)
 
 
 def read_position(memory: Memory, buffers: PassBuffers) -> int:
