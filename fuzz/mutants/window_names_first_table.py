@@ -1,6 +1,6 @@
 """Windows name the table of start, whatever was published since."""
 
 MODULE = "strata.core.serving.machine"
-FRAGMENT = "GraphLaunch(Stream.VERIFIER, WINDOW_GRAPH, state.at.table_version)"
-REPLACEMENT = "GraphLaunch(Stream.VERIFIER, WINDOW_GRAPH, FIRST_TABLE_VERSION)"
+FRAGMENT = "table_version=state.at.table_version)"
+REPLACEMENT = "table_version=1)"
 SOURCE = "lending.md 5, invariant 12"

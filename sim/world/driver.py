@@ -186,8 +186,8 @@ class Driver:
                 if not len(self._held) <= read_tokens < len(self._request.prompt_ids):
                     raise WorldFault(f"{read_tokens} tokens are read of {len(self._request.prompt_ids)}")
                 self._held = self._request.prompt_ids[:read_tokens]
-            case HasSampled(token):
-                self._sampled(token)
+            case HasSampled():
+                self._sampled(outcome.token_id)
 
     def _sampled(self, token: int) -> None:
         expected = self._expect()

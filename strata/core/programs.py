@@ -14,7 +14,13 @@ One layer, for `rows` tokens at positions header.position + 0 .. rows-1:
     expert_rows --combine--> hidden         summed in router order
     hidden --ffn--------> hidden            (dense layers, instead of router, experts, combine)
 
-then, in a window only: hidden --head--> logits --sample--> result.
+then, in a window only: hidden --head--> logits --sample--> result, and where layers have state and the window has more
+than one row, snapshots --commit--> state, since a row that was not accepted must not have been.
+
+The drafter is the layer behind the trunk (`lending.md` 2). It reads, for each token, the trunk's hidden row of the
+token before: hidden rows and tokens --draft input--> hidden, then its own layer, then --draft head--> one greedy token,
+which the next step takes in with the drafter's own hidden row. While a prompt is read only its K/V are filled:
+--draft kv-->.
 
 All numbers are little endian. Activations are float32 on the CPU reference.
 """
@@ -23,7 +29,7 @@ from dataclasses import dataclass
 
 from strata.core.extent import Extent
 
-EMBED, ATTENTION, RECURRENT, ROUTER, SHARED, EXPERTS, COMBINE, FFN, HEAD, SAMPLE = (
+EMBED, ATTENTION, RECURRENT, ROUTER, SHARED, EXPERTS, COMBINE, FFN, HEAD, SAMPLE, COMMIT = (
     "embed",
     "attention",
     "recurrent",
@@ -34,17 +40,22 @@ EMBED, ATTENTION, RECURRENT, ROUTER, SHARED, EXPERTS, COMBINE, FFN, HEAD, SAMPLE
     "ffn",
     "head",
     "sample",
+    "commit",
 )
+DRAFT_INPUT, DRAFT_KV, DRAFT_HEAD = ("draft input", "draft kv", "draft head")
 
 HEADER_BYTES = 256
 """int64[32]. [0] position of the first row; the rest is zero and reserved."""
 
 RESULT_BYTES = 256
 """int64[32]. [0..7] sampled token id of each row (rows <= 8); [8] expert reads served from VRAM since start,
-[9] expert reads served from the pack since start; the rest is zero."""
+[9] expert reads served from the pack since start; [10] how many rows were sampled: those accepted, 1 or more; the rest
+is zero."""
 
 HIT_WORD, MISSED_WORD = 8, 9
 """Words of the result extent that count expert reads, from the card and over the link."""
+SAMPLED_WORD = 10
+"""Word of the result extent that says how many rows of the window stand."""
 
 MAX_WINDOW_ROWS = 8
 
@@ -70,6 +81,7 @@ class PassBuffers:
     router_weights: Extent  # f32 [max_rows, K]
     router_counts: Extent  # int32 [nE], rows that chose each expert in the layer just routed
     expert_rows: Extent  # f32 [max_rows, K, E]
+    next_tokens: Extent = NO_SCRATCH  # int32 [max_rows], the token behind each row; 0 bytes without a drafter
     scratch: Extent = NO_SCRATCH  # workspaces of the programs, see `strata.core.workspace`
 
 
@@ -84,6 +96,15 @@ class WindowBuffers:
     seen: Extent  # uint8 [V], 1 where the token occurs in the prompt
     terminators: Extent  # uint8 [V], 1 where the token ends a reply (masked until min_tokens are out)
     result: Extent  # int64 [32], see RESULT_BYTES
+    sampled: Extent = NO_SCRATCH  # int32 [max_rows], the sampled ids again; 0 bytes without a drafter
+
+
+@dataclass(frozen=True, slots=True)
+class DraftBuffers:
+    """What drafting has beside its own pass."""
+
+    logits: Extent  # f32 [V]
+    addresses: Extent  # int64 [nE], where each expert of the block lies: always at home
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +116,16 @@ class EmbedArgs:
 @dataclass(frozen=True, slots=True)
 class LayerArgs:
     """Of every program of a layer but `experts`. `kv` is the layer's K then V (see `KvFormat`), all positions, for
-    `attention`; `state` what the layer remembers of all positions before header.position, for `recurrent`, which leaves
-    what it remembers after the rows. None for the programs that do not read it."""
+    `attention` and `draft kv`, which writes the rows' cells and nothing else; `state` what the layer remembers of all
+    positions before header.position, for `recurrent`, which leaves what it remembers after the rows, and in `snapshots`
+    what it remembers after each row but the last, [rows - 1, state]. None for the programs that do not read it."""
 
     layer: int
     rows: int
     buffers: PassBuffers
     kv: Extent | None = None
     state: Extent | None = None
+    snapshots: Extent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +152,52 @@ class HeadArgs:
 
 @dataclass(frozen=True, slots=True)
 class SampleArgs:
-    """Samples every row, writes the ids to `window.result`, the last one to `buffers.tokens[0]` too, adds each to
-    `window.counts` and moves header.position on by `rows`: the next window needs no upload."""
+    """Samples row after row for as long as rows stand: row i + 1 stands when the token sampled for row i is
+    `buffers.tokens[i + 1]`, which was drafted, and does not end the reply. Writes the ids to `window.result` and
+    `window.sampled`, their number to the result's SAMPLED_WORD, the last one to `buffers.tokens[0]`, adds each to
+    `window.counts` and moves header.position on by their number: the next window needs no upload."""
 
     rows: int
     buffers: PassBuffers
     window: WindowBuffers
 
 
-ProgramArgs = EmbedArgs | LayerArgs | ExpertsArgs | HeadArgs | SampleArgs
+@dataclass(frozen=True, slots=True)
+class CommitArgs:
+    """After `sample`: where fewer than `rows` rows stand, `state` becomes the snapshot after the last that does."""
+
+    layer: int
+    rows: int
+    state: Extent
+    snapshots: Extent
+    result: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class DraftInputArgs:
+    """buffers.hidden row i = the projection of token i and hidden row i, for `rows` of them; both are given by extents
+    of exactly so many rows. `hidden` is the trunk's (before its output norm), or, where `is_own`, the drafter's, as
+    `draft head` left it. `source_header` None: buffers.header is right (a prompt chunk); else header.position becomes
+    source_header.position - `behind`, the position of the first pair's hidden row."""
+
+    rows: int
+    buffers: PassBuffers
+    tokens: Extent
+    hidden: Extent
+    is_own: bool = False
+    source_header: Extent | None = None
+    behind: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DraftHeadArgs:
+    """The most likely token behind the last of `rows`, lowest id first, to `token` (int32); the normed hidden row of it
+    to row 0 of buffers.hidden, for the next step."""
+
+    rows: int
+    buffers: PassBuffers
+    draft: DraftBuffers
+    token: Extent
+
+
+ProgramArgs = EmbedArgs | LayerArgs | ExpertsArgs | HeadArgs | SampleArgs | CommitArgs | DraftInputArgs | DraftHeadArgs

@@ -46,12 +46,12 @@ class Reply:
                     return None
                 case HasRead(read_tokens):
                     self._note_read(read_tokens)
-                case HasSampled(token_id):
-                    reason = self._take(token_id)
+                case HasSampled(token_ids):
+                    num_taken, reason = self._take_all(token_ids)
                     if reason is not None:
-                        await self.run_step(self.runner.end)
+                        await self.run_step(partial(self.runner.end, num_taken=num_taken))
                         return self._finished(reason)
-                    await self.run_step(partial(self.runner.resume, token_id))
+                    await self.run_step(partial(self.runner.resume, *token_ids))
 
     def _note_read(self, read_tokens: int) -> None:
         prompt_tokens = len(self.request.prompt_ids)
@@ -59,6 +59,14 @@ class Reply:
         if read_tokens == prompt_tokens - 1 and self.first_window_s is None:
             self.first_window_s = self.progress_s
         self.ticket.progress(Progress(self.num_read, prompt_tokens - self.cached_tokens))
+
+    def _take_all(self, token_ids: tuple[int, ...]) -> tuple[int, str | None]:
+        """How many tokens of a window the reply takes, and why it ends with the last of them, if it does."""
+        for num_taken, token_id in enumerate(token_ids, 1):
+            reason = self._take(token_id)
+            if reason is not None:
+                return num_taken, reason
+        return len(token_ids), None
 
     def _take(self, token_id: int) -> str | None:
         """Emit what the token adds, and say why the reply ends with it, if it does. The first reason wins: a token that
@@ -80,6 +88,7 @@ class Reply:
 
     def _finished(self, reason: str) -> Finished:
         prompt_tokens = len(self.request.prompt_ids)
+        drafts = self.runner.draft_facts()
         split_s = self.began_s if self.first_window_s is None else self.first_window_s
         timings = Timings(
             prompt_n=prompt_tokens - self.cached_tokens,
@@ -87,5 +96,7 @@ class Reply:
             predicted_n=self.num_sampled,
             predicted_ms=1e3 * (self.progress_s - split_s),
             read=self.runner.read_facts(),
+            draft_n=drafts.num_drafts,
+            draft_n_accepted=drafts.num_accepted,
         )
         return Finished(reason, Usage(prompt_tokens, self.num_sampled, self.cached_tokens), timings)

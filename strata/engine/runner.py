@@ -17,11 +17,11 @@ from strata.core.lending.ledger import Ledger
 from strata.core.lending.loan import CACHE, PROMPT
 from strata.core.lending.room import BLOCK
 from strata.core.lending.segments import Act
-from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES
+from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES, SAMPLED_WORD
 from strata.core.serving.chunk import Addresses
+from strata.core.serving.drafting import draft_graph, draft_launches
 from strata.core.serving.launches import Recipe, is_blob, is_blob_of, window_launches
 from strata.core.serving.machine import (
-    WINDOW_GRAPH,
     Idle,
     Lending,
     Machine,
@@ -31,7 +31,7 @@ from strata.core.serving.machine import (
     first_state,
     landed,
 )
-from strata.core.serving.request import NO_READ, GenerationRequest, ReadFacts
+from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
 from strata.core.serving.steps import (
     Arrived,
@@ -44,6 +44,7 @@ from strata.core.serving.steps import (
     ServingEvent,
     Started,
 )
+from strata.core.serving.windows import graph_rows, window_graph
 from strata.device import Device, DeviceStatistics
 
 MAX_RECOVERIES = 3
@@ -58,9 +59,15 @@ class HasRead:
 
 @dataclass(frozen=True, slots=True)
 class HasSampled:
-    """A window is done; the caller answers with `resume` or `end`."""
+    """A window is done and gave one token or more; the caller answers with `resume` or `end`."""
 
-    token_id: int
+    token_ids: tuple[int, ...]
+
+    @property
+    def token_id(self) -> int:
+        """Of a window that gave one."""
+        (token_id,) = self.token_ids
+        return token_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,8 @@ class RunnerCounts:
     num_segment_loans: int = 0
     num_moves: int = 0  # of segments, away or home
     restored_bytes: int = 0
+    num_drafts: int = 0
+    num_drafts_accepted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +121,7 @@ class Runner:
         self._num_acts = 0
         self._counts = self._began = RunnerCounts()
         self._read = NO_READ
+        self._sampled: tuple[int, ...] = ()
         self._window_words = (0, 0)  # the card's own counters of expert reads, as seen last
         self._snapshot = RunnerSnapshot(self._counts, device.statistics(), self._state.at.ledger)
 
@@ -121,8 +131,11 @@ class Runner:
         plan = self._recipe.plan
         self._order(start_up(plan, self._places, segment_bytes=segment_bytes, terminators=self._terminators))
         self._gather()
-        launches = window_launches(self._recipe, rows=1, table_version=FIRST_TABLE_VERSION)
-        self._device.capture(WINDOW_GRAPH, launches)
+        for rows in graph_rows(plan):
+            launches = window_launches(self._recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
+            self._device.capture(window_graph(rows), launches)
+            if plan.draft is not None:
+                self._device.capture(draft_graph(rows), draft_launches(self._recipe, rows=rows))
         self._step(Started())
 
     def begin(self, request: GenerationRequest) -> int:
@@ -148,27 +161,36 @@ class Runner:
             restored_bytes=self._counts.restored_bytes - self._began.restored_bytes,
         )
 
+    def draft_facts(self) -> DraftFacts:
+        """What the drafter did for the request begun last, so far."""
+        now, then = self._counts, self._began
+        return DraftFacts(now.num_drafts - then.num_drafts, now.num_drafts_accepted - then.num_drafts_accepted)
+
     def advance(self, *, is_cancelled: bool) -> Outcome:
         """Wait for what was submitted last, then submit what follows. Raises DeviceError; then call `recover`."""
         self._gather()
         state = self._state
-        if is_cancelled and not self._is_idle():
+        if isinstance(state, Windowing):
+            self._sampled = self._sampled_tokens(state.rows)
+            if not is_cancelled:
+                return HasSampled(self._sampled)
+            self.end()
+        elif is_cancelled and not self._is_idle():
             self._step(Ended())
-        elif isinstance(state, Windowing):
-            return HasSampled(self._sampled_token())
         elif isinstance(state, Reading) and state.is_routing:
             self._step(Routed(self._routed_experts()))
         elif not self._is_idle():
             self._step(Arrived())
         return HasClosed() if self._is_idle() else HasRead(len(self._state.at.session.ids))
 
-    def resume(self, token_id: int) -> None:
-        """The sampled token was accepted: run the next window on it."""
-        self._step(Continued(token_id))
+    def resume(self, *token_ids: int) -> None:
+        """All sampled tokens were taken: run the next window behind the last."""
+        assert token_ids == self._sampled, (token_ids, self._sampled)
+        self._step(Continued(token_ids))
 
-    def end(self) -> None:
-        """The reply is over, after a sampled token."""
-        self._step(Ended())
+    def end(self, *, num_taken: int | None = None) -> None:
+        """The reply is over with the first `num_taken` of the tokens that were sampled last, or all of them."""
+        self._step(Ended(self._sampled[:num_taken], len(self._sampled)))
 
     def recover(self) -> None:
         """After a DeviceError: drain what is open and take back what is lent, so that the next request finds
@@ -245,16 +267,19 @@ class Runner:
         counts = self._device.host(self._recipe.plan.staging.router_counts).cast("i")
         return tuple(expert for expert, rows in enumerate(counts) if rows)
 
-    def _sampled_token(self) -> int:
+    def _sampled_tokens(self, rows: int) -> tuple[int, ...]:
+        """What the window of `rows` rows gave; its first row always stands."""
         words = struct.unpack(f"<{RESULT_BYTES // 8}q", self._device.host(self._recipe.plan.staging.result))
-        hits, misses = words[HIT_WORD], words[MISSED_WORD]
+        hits, misses, num_sampled = words[HIT_WORD], words[MISSED_WORD], words[SAMPLED_WORD] if rows > 1 else 1
         self._counts = replace(
             self._counts,
             expert_reads_hit=self._counts.expert_reads_hit + hits - self._window_words[0],
             expert_reads_missed=self._counts.expert_reads_missed + misses - self._window_words[1],
+            num_drafts=self._counts.num_drafts + rows - 1,
+            num_drafts_accepted=self._counts.num_drafts_accepted + num_sampled - 1,
         )
         self._window_words = (hits, misses)
-        return int(words[0])
+        return tuple(words[:num_sampled])
 
 
 def _read_facts(state: State) -> ReadFacts:

@@ -96,6 +96,8 @@ def render_timings(timings: Timings) -> Json:
         "predicted_n": timings.predicted_n,
         "predicted_ms": timings.predicted_ms,
         "predicted_per_second": timings.predicted_per_second,
+        "draft_n": timings.draft_n,
+        "draft_n_accepted": timings.draft_n_accepted,
         "read": asdict(timings.read),
     }
 

@@ -35,7 +35,7 @@ def machine() -> Machine:
     return Machine(Recipe(plan, dense_reads(plan.inventory)), Addresses(1 << 40, 1 << 41))
 
 
-EVENTS = (Began(prompt(10)), Started(), Routed((0, 3)), Arrived(), Continued(7), Ended(), Broke())
+EVENTS = (Began(prompt(10)), Started(), Routed((0, 3)), Arrived(), Continued((7,)), Ended(), Broke())
 
 
 def states(served: Machine) -> dict[str, State]:
@@ -122,7 +122,7 @@ def test_no_two_notices_of_a_request_share_a_tag():
         if isinstance(state, Reading) and state.is_routing:
             event = Routed((0, 5))
         elif isinstance(state, Windowing):
-            event = Continued(5) if len(state.at.session.ids) < 11 else Ended()
+            event = Continued((5,)) if len(state.at.session.ids) < 11 else Ended()
         else:
             event = Arrived()
         state, orders = served.step(state, event)

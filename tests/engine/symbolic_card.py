@@ -13,13 +13,16 @@ from strata.core.extent import HostExtent
 from strata.core.inventory import DrafterInventory, ModelInventory, WeightItem
 from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.shapes import PlanOptions
+from strata.core.programs import RESULT_BYTES
 from strata.core.serving.launches import Recipe
+from strata.core.serving.machine import Windowing
 from strata.core.serving.request import GenerationRequest
 from strata.engine.runner import HasClosed, HasSampled, Runner
 
 SEGMENT_BYTES = 256 * 1024
 PROGRAMS = (programs.EMBED, programs.ATTENTION, programs.ROUTER, programs.EXPERTS)
-PROGRAMS += (programs.COMBINE, programs.FFN, programs.HEAD, programs.SAMPLE)
+PROGRAMS += (programs.COMBINE, programs.FFN, programs.HEAD, programs.SAMPLE, programs.COMMIT, programs.RECURRENT)
+PROGRAMS += (programs.DRAFT_INPUT, programs.DRAFT_KV, programs.DRAFT_HEAD)
 
 
 def small_inventory(*, blob_bytes: tuple[int, ...] = (700, 0, 512, 640), num_experts: int = 12) -> ModelInventory:
@@ -58,10 +61,17 @@ def dense_reads(inventory: ModelInventory) -> dict[tuple[str, int | None], tuple
     reads: dict[tuple[str, int | None], tuple[str, ...]] = {
         (program, layer): (f"blk.{layer}",)
         for layer in range(inventory.num_layers)
-        for program in (programs.ATTENTION, programs.ROUTER, programs.FFN)
+        for program in (programs.ATTENTION, programs.RECURRENT, programs.ROUTER, programs.FFN)
     }
     head = inventory.heads or ("token_embd.weight",)
-    return reads | {(programs.EMBED, None): ("token_embd.weight",), (programs.HEAD, None): head}
+    reads |= {(programs.EMBED, None): ("token_embd.weight",), (programs.HEAD, None): head}
+    if inventory.drafter is not None:
+        own = tuple(item.name for item in inventory.drafter.weights)
+        drafter = inventory.num_layers
+        reads |= {(program, drafter): own for program in (programs.ATTENTION, programs.ROUTER, programs.DRAFT_KV)}
+        reads |= {(programs.DRAFT_INPUT, None): own}
+        reads |= {(programs.DRAFT_HEAD, None): tuple(item.name for item in inventory.drafter.heads) or head}
+    return reads
 
 
 @dataclass
@@ -81,7 +91,11 @@ class Card:
         staged = self.payload.host(self.plan.staging.router_counts)
         staged[:] = struct.pack(f"<{len(counts)}i", *counts)
         result = self.payload.host(self.plan.staging.result)
-        result[:8] = struct.pack("<q", self.rng.randrange(self.plan.inventory.vocab_size))
+        state = self.runner._state
+        num_rows = state.rows if isinstance(state, Windowing) else 1
+        words = [self.rng.randrange(self.plan.inventory.vocab_size) for _ in range(RESULT_BYTES // 8)]
+        words[programs.SAMPLED_WORD] = self.rng.randint(1, num_rows)
+        result[:] = struct.pack(f"<{len(words)}q", *words)
 
     def serve(self, request: GenerationRequest, *, cancel_after_steps: int | None = None) -> int:
         """Read and answer; the number of sampled tokens."""
@@ -95,11 +109,11 @@ class Card:
             if isinstance(outcome, HasClosed):
                 return num_sampled
             if isinstance(outcome, HasSampled):
-                num_sampled += 1
+                num_sampled += len(outcome.token_ids)
                 if num_sampled == request.max_tokens:
                     self.runner.end()
                     return num_sampled
-                self.runner.resume(outcome.token_id)
+                self.runner.resume(*outcome.token_ids)
 
 
 def pack_manifest(plan: Plan) -> list[tuple[HostExtent, str]]:

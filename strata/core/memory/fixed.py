@@ -11,17 +11,20 @@ from strata.core.inventory import ModelInventory, WeightItem
 from strata.core.kv import kv_layer_bytes
 from strata.core.lending.policy import LendingPolicy
 from strata.core.lending.room import BLOCK
-from strata.core.memory.layout import Bump, VerifierLayout, carve_verifier, table_bytes
+from strata.core.memory.layout import Bump, DraftLayout, VerifierLayout, carve_draft, carve_verifier, table_bytes
 from strata.core.memory.shapes import PlanOptions, Region
 
 WEIGHTS, DRAFTER, VERIFIER, DRAFT_HEAD, HEAD = "weights", "drafter", "verifier", "draft head", "head"
-NAMES = (WEIGHTS, "table", "kv", "state", VERIFIER, DRAFTER, BLOCK, DRAFT_HEAD, HEAD)
+DRAFT = "draft"
+"""What the drafter works in."""
+NAMES = (WEIGHTS, "table", "kv", "state", VERIFIER, DRAFT, DRAFTER, BLOCK, DRAFT_HEAD, HEAD)
 
 
 @dataclass(frozen=True, slots=True)
 class FixedRegions:
     """`owners[name]`: the region that a dense tensor lies in. `block` has 0 bytes without a drafter. `lent`: the names
-    of the regions in front, which an elastic loan lends."""
+    of the regions in front, which an elastic loan lends. `draft` is None where nothing drafts; else K/V of the drafter
+    is the last of `kv`."""
 
     weights: Mapping[str, Extent]
     owners: Mapping[str, str]
@@ -29,6 +32,7 @@ class FixedRegions:
     kv: tuple[Extent, ...]
     state: tuple[Extent, ...]
     verifier: VerifierLayout
+    draft: DraftLayout | None
     block: Extent
     regions: tuple[Region, ...]
     lent: tuple[str, ...]
@@ -43,24 +47,27 @@ def carve_fixed(inventory: ModelInventory, options: PlanOptions) -> FixedRegions
     lent = lent_regions(options.policy)
     dense = _dense_items(inventory, options.policy)
     weights: dict[str, Extent] = {}
+    drafts = inventory.drafter is not None and options.window_rows > 1
     for name in (*lent, *(name for name in NAMES if name not in lent)):
         start = bump.offset_bytes
         match name:
             case "table":
                 table = bump.take(table_bytes(inventory))
             case "kv":
-                kv = _carve_kv(bump, inventory, options)
+                kv = _carve_kv(bump, inventory, options, drafts=drafts)
             case "state":
                 state = tuple(bump.take(size_bytes) for size_bytes in _state_bytes(inventory))
             case "verifier":
                 verifier = carve_verifier(bump, inventory, max_rows=options.window_rows)
+            case "draft":
+                draft = carve_draft(bump, inventory, max_rows=options.window_rows) if drafts else None
             case "block":
                 block = bump.take(inventory.drafter.block_bytes if inventory.drafter else 0)
             case _:
                 weights |= {item.name: bump.take(item.size_bytes) for item in dense[name]}
         regions.append(Region(name, Extent(start, bump.offset_bytes - start)))
     owners = {item.name: name for name, items in dense.items() for item in items}
-    return FixedRegions(weights, owners, table, kv, state, verifier, block, tuple(regions), lent)
+    return FixedRegions(weights, owners, table, kv, state, verifier, draft, block, tuple(regions), lent)
 
 
 def lent_regions(policy: LendingPolicy) -> tuple[str, ...]:
@@ -83,15 +90,15 @@ def _dense_items(inventory: ModelInventory, policy: LendingPolicy) -> dict[str, 
     }
 
 
-def _carve_kv(bump: Bump, inventory: ModelInventory, options: PlanOptions) -> tuple[Extent, ...]:
+def _carve_kv(bump: Bump, inventory: ModelInventory, options: PlanOptions, *, drafts: bool) -> tuple[Extent, ...]:
     layer_bytes = kv_layer_bytes(
         kv_format=options.kv_format,
         context_tokens=options.context_tokens,
         num_kv_heads=inventory.num_kv_heads,
         head_dim=inventory.head_dim,
     )
-    layers = range(inventory.num_layers)
-    return tuple(bump.take(0 if inventory.is_recurrent(layer) else layer_bytes) for layer in layers)
+    trunk = [0 if inventory.is_recurrent(layer) else layer_bytes for layer in range(inventory.num_layers)]
+    return tuple(bump.take(size_bytes) for size_bytes in (*trunk, *((layer_bytes,) if drafts else ())))
 
 
 def _state_bytes(inventory: ModelInventory) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
-from strata.core.programs import HEADER_BYTES, RESULT_BYTES, PassBuffers, WindowBuffers
+from strata.core.programs import HEADER_BYTES, RESULT_BYTES, DraftBuffers, PassBuffers, WindowBuffers
 from strata.core.serving.request import SAMPLING_BYTES
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 from strata.core.workspace import Workspace, price_workspaces
@@ -44,11 +44,21 @@ class PromptLayout:
 
 @dataclass(frozen=True, slots=True)
 class VerifierLayout:
-    """Everything decode windows run in, for windows of up to `max_rows` rows."""
+    """Everything decode windows run in, for windows of up to `max_rows` rows. `snapshots[layer]`: a layer's state after
+    each row but the last, 0 bytes where it has none; () in a model without state."""
 
     max_rows: int
     buffers: PassBuffers
     window: WindowBuffers
+    snapshots: tuple[Extent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DraftLayout:
+    """Everything the drafter runs in, for the rows of a window."""
+
+    buffers: PassBuffers
+    draft: DraftBuffers
 
 
 def carve_pass(bump: Bump, inventory: ModelInventory, *, max_rows: int, work: tuple[Workspace, ...]) -> PassBuffers:
@@ -67,6 +77,7 @@ def carve_pass(bump: Bump, inventory: ModelInventory, *, max_rows: int, work: tu
         router_weights=bump.take(max_rows * used * FLOAT_BYTES),
         router_counts=bump.take(inventory.num_experts * INT32_BYTES if has_experts else 0),
         expert_rows=bump.take(max_rows * used * inventory.hidden_size * element),
+        next_tokens=bump.take(max_rows * INT32_BYTES if inventory.drafter else 0),
         scratch=bump.take(price_workspaces(work, max_rows=max_rows)),
     )
 
@@ -81,8 +92,17 @@ def carve_verifier(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> V
         seen=bump.take(inventory.vocab_size),
         terminators=bump.take(inventory.vocab_size),
         result=bump.take(RESULT_BYTES),
+        sampled=bump.take(max_rows * INT32_BYTES if inventory.drafter else 0),
     )
-    return VerifierLayout(max_rows, buffers, window)
+    snapshots = tuple(bump.take((max_rows - 1) * size_bytes) for size_bytes in inventory.state_bytes)
+    return VerifierLayout(max_rows, buffers, window, snapshots)
+
+
+def carve_draft(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> DraftLayout:
+    """Not in the verifier's region, which may be lent for longer than the block."""
+    buffers = carve_pass(bump, inventory, max_rows=max_rows, work=inventory.window_work)
+    logits = bump.take(inventory.vocab_size * FLOAT_BYTES)
+    return DraftLayout(buffers, DraftBuffers(logits, bump.take(inventory.num_experts * INT64_BYTES)))
 
 
 def carve_prompt(bump: Bump, inventory: ModelInventory, *, chunk_tokens: int, ring_slots: int) -> PromptLayout:

@@ -19,7 +19,7 @@ from strata.core.inventory import ModelInventory
 from strata.core.lending.policy import DEFAULT_MIN_CACHE_SLOTS, NEVER, max_lent_slots
 from strata.core.lending.room import BLOCK, room_slots
 from strata.core.memory.fixed import FixedRegions, carve_fixed
-from strata.core.memory.layout import Bump, PromptLayout, VerifierLayout, carve_prompt, price_prompt
+from strata.core.memory.layout import Bump, DraftLayout, PromptLayout, VerifierLayout, carve_prompt, price_prompt
 from strata.core.memory.pack import PackLayout, plan_pack
 from strata.core.memory.read_plan import Lendable, ReadPlan, chunks_to_try, plan_read
 from strata.core.memory.shapes import PlanOptions, Region, Slot, ring_rule
@@ -50,6 +50,7 @@ class Plan:
     kv: tuple[Extent, ...]
     state: tuple[Extent, ...]
     verifier: VerifierLayout
+    draft: DraftLayout | None
     block: Extent
     room: tuple[Extent, ...]
     zone: Zone | None
@@ -264,6 +265,7 @@ def _assemble(
         kv=fixed.kv,
         state=fixed.state,
         verifier=fixed.verifier,
+        draft=fixed.draft,
         block=fixed.block,
         room=tuple(room),
         zone=zone,

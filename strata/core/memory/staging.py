@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from strata.core.extent import HostExtent, HostSpace
 from strata.core.inventory import ModelInventory
-from strata.core.memory.layout import FLOAT_BYTES, INT32_BYTES, table_bytes
+from strata.core.memory.layout import FLOAT_BYTES, INT32_BYTES, INT64_BYTES, table_bytes
 from strata.core.programs import HEADER_BYTES, RESULT_BYTES
 from strata.core.serving.request import SAMPLING_BYTES
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
@@ -20,6 +20,7 @@ class StagingLayout:
 
     prompt_header: HostExtent
     prompt_tokens: HostExtent
+    next_tokens: HostExtent
     prompt_addresses: HostExtent
     router_counts: HostExtent
     window_header: HostExtent
@@ -30,6 +31,7 @@ class StagingLayout:
     terminators: HostExtent
     table: HostExtent
     result: HostExtent
+    draft_addresses: HostExtent
     size_bytes: int
 
 
@@ -37,6 +39,7 @@ def plan_staging(inventory: ModelInventory, *, chunk_tokens: int, window_rows: i
     sizes = {
         "prompt_header": HEADER_BYTES,
         "prompt_tokens": chunk_tokens * INT32_BYTES,
+        "next_tokens": chunk_tokens * INT32_BYTES if inventory.drafter else 0,
         "prompt_addresses": table_bytes(inventory),
         "router_counts": inventory.num_experts * INT32_BYTES if inventory.num_moe_layers else 0,
         "window_header": HEADER_BYTES,
@@ -47,6 +50,7 @@ def plan_staging(inventory: ModelInventory, *, chunk_tokens: int, window_rows: i
         "terminators": inventory.vocab_size,
         "table": table_bytes(inventory),
         "result": RESULT_BYTES,
+        "draft_addresses": inventory.num_experts * INT64_BYTES if inventory.drafter else 0,
     }
     offset_bytes = 0
     extents: dict[str, HostExtent] = {}

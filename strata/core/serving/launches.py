@@ -12,7 +12,7 @@ from strata.core.commands import Access, Fill, Launch, Stream, TableRead
 from strata.core.extent import Extent
 from strata.core.memory.layout import INT32_BYTES, INT64_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
-from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
+from strata.core.programs import CommitArgs, EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
 
 DenseReads = Mapping[tuple[str, int | None], tuple[str, ...]]
 """(program, layer) -> names of the dense tensors it reads; layer None for embed, head and sample."""
@@ -78,7 +78,7 @@ def weight_content(name: str) -> str:
     return f"weight {name}"
 
 
-def _weights(recipe: Recipe, program: str, layer: int | None) -> tuple[Access, ...]:
+def weights_read(recipe: Recipe, program: str, layer: int | None) -> tuple[Access, ...]:
     names = recipe.dense_reads[program, layer]
     plan = recipe.plan
     return tuple(Access(plan.weights[name], plan.owners[name], weight_content(name)) for name in names)
@@ -89,7 +89,7 @@ def launch_embed(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
         lane.stream,
         programs.EMBED,
         EmbedArgs(rows, lane.buffers),
-        reads=(lane.rows_of(lane.buffers.tokens, rows), *_weights(recipe, programs.EMBED, None)),
+        reads=(lane.rows_of(lane.buffers.tokens, rows), *weights_read(recipe, programs.EMBED, None)),
         writes=(lane.rows_of(lane.buffers.hidden, rows),),
     )
 
@@ -101,16 +101,38 @@ def launch_mixer(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch
 
 
 def launch_recurrent(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
-    """The state is read and written whole; it must stand at the position of the first row."""
+    """The state is read and written whole; it must stand at the position of the first row. A window of more rows than
+    one keeps it after each of them."""
     state = Access(recipe.plan.state[layer], "state")
     hidden = lane.rows_of(lane.buffers.hidden, rows)
+    kept = snapshots_of(recipe.plan, layer, rows) if lane.stream is Stream.VERIFIER and rows > 1 else None
     return Launch(
         lane.stream,
         programs.RECURRENT,
-        LayerArgs(layer, rows, lane.buffers, state=recipe.plan.state[layer]),
-        reads=(lane.whole(lane.buffers.header), hidden, state, *_weights(recipe, programs.RECURRENT, layer)),
-        writes=(state, lane.rows_of(lane.buffers.attention, rows), hidden),
+        LayerArgs(layer, rows, lane.buffers, state=recipe.plan.state[layer], snapshots=kept),
+        reads=(lane.whole(lane.buffers.header), hidden, state, *weights_read(recipe, programs.RECURRENT, layer)),
+        writes=(state, lane.rows_of(lane.buffers.attention, rows), hidden, *((lane.whole(kept),) if kept else ())),
     )
+
+
+def launch_commit(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
+    """The state becomes what it was after the last row that stands."""
+    plan = recipe.plan
+    state, kept = Access(plan.state[layer], "state"), snapshots_of(plan, layer, rows)
+    result = lane.whole(plan.verifier.window.result)
+    return Launch(
+        lane.stream,
+        programs.COMMIT,
+        CommitArgs(layer, rows, state.extent, kept, result.extent),
+        reads=(result, lane.whole(kept), state),
+        writes=(state,),
+    )
+
+
+def snapshots_of(plan: Plan, layer: int, rows: int) -> Extent:
+    """State of `layer` after each row of a window but the last."""
+    size_bytes = (rows - 1) * plan.inventory.state_bytes[layer]
+    return plan.verifier.snapshots[layer].part(offset_bytes=0, size_bytes=size_bytes)
 
 
 def clear_state(plan: Plan, stream: Stream) -> tuple[Fill, ...]:
@@ -127,7 +149,7 @@ def launch_attention(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> La
         lane.stream,
         programs.ATTENTION,
         LayerArgs(layer, rows, lane.buffers, recipe.plan.kv[layer]),
-        reads=(lane.whole(lane.buffers.header), hidden, kv, *_weights(recipe, programs.ATTENTION, layer)),
+        reads=(lane.whole(lane.buffers.header), hidden, kv, *weights_read(recipe, programs.ATTENTION, layer)),
         writes=(kv, lane.rows_of(lane.buffers.attention, rows), hidden, *lane.scratch),
     )
 
@@ -138,7 +160,7 @@ def launch_ffn(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
         lane.stream,
         programs.FFN,
         LayerArgs(layer, rows, lane.buffers),
-        reads=(hidden, *_weights(recipe, programs.FFN, layer)),
+        reads=(hidden, *weights_read(recipe, programs.FFN, layer)),
         writes=(lane.rows_of(lane.buffers.normed, rows), hidden, *lane.scratch),
     )
 
@@ -149,7 +171,7 @@ def launch_router(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launc
         lane.stream,
         programs.ROUTER,
         LayerArgs(layer, rows, buffers),
-        reads=(lane.rows_of(buffers.hidden, rows), *_weights(recipe, programs.ROUTER, layer)),
+        reads=(lane.rows_of(buffers.hidden, rows), *weights_read(recipe, programs.ROUTER, layer)),
         writes=(
             lane.rows_of(buffers.normed, rows),
             lane.rows_of(buffers.router_ids, rows),
@@ -166,7 +188,7 @@ def launch_shared_expert(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -
         lane.stream,
         programs.SHARED,
         LayerArgs(layer, rows, lane.buffers),
-        reads=(lane.rows_of(lane.buffers.normed, rows), hidden, *_weights(recipe, programs.SHARED, layer)),
+        reads=(lane.rows_of(lane.buffers.normed, rows), hidden, *weights_read(recipe, programs.SHARED, layer)),
         writes=(hidden,),
     )
 
@@ -233,7 +255,7 @@ def launch_head(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
         lane.stream,
         programs.HEAD,
         HeadArgs(rows, lane.buffers, window),
-        reads=(lane.rows_of(lane.buffers.hidden, rows), *_weights(recipe, programs.HEAD, None)),
+        reads=(lane.rows_of(lane.buffers.hidden, rows), *weights_read(recipe, programs.HEAD, None)),
         writes=(lane.rows_of(lane.buffers.normed, rows), lane.rows_of(window.logits, rows)),
     )
 
@@ -241,13 +263,25 @@ def launch_head(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
 def launch_sample(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
     window, buffers = recipe.plan.verifier.window, lane.buffers
     state = tuple(lane.whole(extent) for extent in (window.counts, window.result, buffers.header))
+    sampled = lane.rows_of(window.sampled, rows)
+    drafts = buffers.tokens.part(offset_bytes=INT32_BYTES, size_bytes=(rows - 1) * INT32_BYTES)
     inputs = (window.params, window.bias, window.seen, window.terminators)
     return Launch(
         lane.stream,
         programs.SAMPLE,
         SampleArgs(rows, buffers, window),
-        reads=(lane.rows_of(window.logits, rows), *(lane.whole(extent) for extent in inputs), *state),
-        writes=(*state, lane.whole(buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)), *lane.scratch),
+        reads=(
+            lane.rows_of(window.logits, rows),
+            *(lane.whole(extent) for extent in inputs),
+            *state,
+            *((lane.whole(drafts),) if rows > 1 else ()),
+        ),
+        writes=(
+            *state,
+            lane.whole(buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)),
+            *((sampled,) if sampled.extent.size_bytes else ()),
+            *lane.scratch,
+        ),
     )
 
 
@@ -266,7 +300,9 @@ def window_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[L
         else:
             launches.append(launch_ffn(recipe, lane, layer=layer, rows=rows))
     launches += [launch_head(recipe, lane, rows=rows), launch_sample(recipe, lane, rows=rows)]
-    return tuple(launches)
+    inventory = recipe.plan.inventory
+    stateful = [layer for layer in range(inventory.num_layers) if inventory.is_recurrent(layer)] if rows > 1 else []
+    return (*launches, *(launch_commit(recipe, lane, layer=layer, rows=rows) for layer in stateful))
 
 
 def address_row(table: Extent, plan: Plan, *, layer: int) -> Extent:

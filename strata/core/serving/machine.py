@@ -17,7 +17,7 @@ and raises; nothing has changed then.
 import struct
 from dataclasses import dataclass, replace
 
-from strata.core.commands import Access, Command, Copy, CopyPair, GraphLaunch, Record, Stream, Wait
+from strata.core.commands import Command, Copy, CopyPair, Record, Stream, Wait
 from strata.core.lending.loan import PROMPT, reserve
 from strata.core.lending.room import Room
 from strata.core.lending.segments import Act
@@ -26,7 +26,8 @@ from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
 from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, return_read_slots
 from strata.core.serving.chunk import Addresses, ChunkState, open_chunk, read_experts, run_ahead
-from strata.core.serving.inputs import copy_to_verifier, pack_header, sampler_inputs
+from strata.core.serving.drafting import fill_draft_kv
+from strata.core.serving.inputs import pack_header
 from strata.core.serving.launches import (
     Recipe,
     clear_state,
@@ -52,9 +53,7 @@ from strata.core.serving.steps import (
     Started,
     Upload,
 )
-
-WINDOW_GRAPH = "window 1"
-"""Windows of one row; wider ones come with drafts."""
+from strata.core.serving.windows import drafts, first_inputs, graph_rows, window
 
 PROMPT_STREAMS = (Stream.PROMPT, Stream.COPY)
 
@@ -103,11 +102,14 @@ class Settling:
 
 @dataclass(frozen=True, slots=True)
 class Windowing:
-    """The window in flight, or sampled last, feeds `token_id` to the cell behind the session's."""
+    """The window in flight, or sampled last, has `rows` rows: it feeds `token_id` to the cell behind the session's, and
+    drafts to those that follow. `num_left`: tokens that the reply had still to come when it was launched."""
 
     at: Standing
     request: GenerationRequest
     token_id: int
+    num_left: int
+    rows: int = 1
 
 
 State = Idle | Lending | Reading | Closing | Settling | Windowing
@@ -154,13 +156,14 @@ class Machine:
                 return self._next_chunk(state)
             case Closing(request=GenerationRequest() as request), Arrived():
                 return self._first_window(state.at, request)
-            case Windowing(), Continued(token_id):
+            case Windowing(), Continued(token_ids):
+                return self._next_window(state, token_ids)
+            case Windowing(), Ended(token_ids, num_sampled):
                 at, acts = _settled(state.at)
-                at = replace(at, session=at.session.grown(state.token_id))
-                return self._window(Windowing(at, state.request, token_id), Orders(acts=acts))
-            case Windowing(), Ended():
-                at, acts = _settled(state.at)
-                return Idle(replace(at, session=at.session.grown(state.token_id))), Orders(acts=acts)
+                session = at.session.grown(state.token_id, *token_ids[:-1])
+                if num_sampled > len(token_ids):  # rows that the reply did not take have moved what cannot be rewound
+                    session = session.after_giving_up(self.plan.inventory.state_kinds)
+                return Idle(replace(at, session=session)), Orders(acts=acts)
             case Reading(), Ended():
                 return self._close(_read_until(state.at, state.chunk), None)
             case (Lending(), Ended()) | (Closing(request=None), Arrived()) | (Closing(), Ended()):
@@ -170,7 +173,8 @@ class Machine:
                 return Idle(replace(at, is_broken=False)), Orders(acts=acts)
             case _, Broke():
                 at = replace(state.at, session=NO_SESSION, is_broken=True, room=self._lost_room(state.at))
-                return self._close(at, None, (*PROMPT_STREAMS, Stream.VERIFIER))
+                drafter = (Stream.DRAFTER,) if self.plan.draft else ()
+                return self._close(at, None, (*PROMPT_STREAMS, Stream.VERIFIER, *drafter))
         raise AssertionError(f"{type(event).__name__} is illegal in {type(state).__name__}")
 
     def _lend_from_start(self, at: Standing) -> tuple[State, Orders]:
@@ -225,14 +229,18 @@ class Machine:
         chunk, copies = run_ahead(self.plan, chunk)
         ids = request.prompt_ids[start : start + rows]
         tokens = staging.prompt_tokens.part(offset_bytes=0, size_bytes=rows * INT32_BYTES)
-        uploads = (
+        uploads: tuple[Upload, ...] = (
             Upload(staging.prompt_header, pack_header(start)),
             Upload(tokens, struct.pack(f"<{rows}i", *ids)),
         )
-        inputs = (
+        inputs: tuple[CopyPair, ...] = (
             CopyPair(staging.prompt_header, lane.whole(lane.buffers.header)),
             CopyPair(tokens, lane.rows_of(lane.buffers.tokens, rows)),
         )
+        if self.plan.draft is not None:
+            behind = staging.next_tokens.part(offset_bytes=0, size_bytes=rows * INT32_BYTES)
+            uploads += (Upload(behind, struct.pack(f"<{rows}i", *request.prompt_ids[start + 1 : start + rows + 1])),)
+            inputs += (CopyPair(behind, lane.rows_of(lane.buffers.next_tokens, rows)),)
         cleared = clear_state(self.plan, lane.stream) if start == 0 else ()
         opening = (*copies, *cleared, Copy(lane.stream, inputs), launch_embed(self.recipe, lane, rows=rows))
         return self._layers(Reading(at, request, chunk), Orders(uploads, opening))
@@ -253,6 +261,8 @@ class Machine:
             else:
                 commands += (launch_ffn(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
                 chunk = replace(chunk, layer=chunk.layer + 1)
+        if chunk.layer == self.plan.inventory.num_layers and self.plan.draft is not None:
+            commands += fill_draft_kv(self.recipe, lane, rows=chunk.rows)
         at, notice = notify(state.at, (Stream.PROMPT,))
         return Reading(at, state.request, chunk, is_routing), orders.then(Orders((), commands)).then(notice)
 
@@ -306,36 +316,32 @@ class Machine:
     def _first_window(
         self, at: Standing, request: GenerationRequest, *, has_room: bool = False
     ) -> tuple[State, Orders]:
-        """Lent slots are refilled on the way. Sampler inputs go up here and not when the request begins: a read that is
-        given up then leaves no copy behind that nobody waited for, while the next request writes its staging.
-        `has_room`: nothing is read, so the room opens and closes, and no byte of it is written."""
-        staging, verifier = self.plan.staging, self.plan.verifier
+        """Lent slots are refilled on the way. `has_room`: nothing is read, so the room opens and closes, and no byte of
+        it is written."""
         position = len(request.prompt_ids) - 1
         assert len(at.session.ids) == position, (len(at.session.ids), position)
         at, orders = bring_home(self.plan, self.places, at)
         if has_room:
             room = Room(self.plan.block, self.plan.room, first_slot=0)
             orders = replace(orders, acts=(*orders.acts, room.open, room.close))
-        token = staging.window_tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)
-        uploads, commands = sampler_inputs(self.plan, request)
-        uploads += (
-            Upload(staging.window_header, pack_header(position)),
-            Upload(token, struct.pack("<i", request.prompt_ids[-1])),
-        )
-        target = verifier.buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)
-        commands += clear_state(self.plan, Stream.VERIFIER) if position == 0 else ()
-        commands += (copy_to_verifier((staging.window_header, verifier.buffers.header), (token, target)),)
-        state = Windowing(at, request, request.prompt_ids[-1])
-        return self._window(state, orders.then(Orders(uploads, commands)))
+        state = Windowing(at, request, request.prompt_ids[-1], num_left=request.max_tokens)
+        return self._window(state, orders.then(first_inputs(self.plan, request)))
+
+    def _next_window(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
+        """Behind a window of which `token_ids` were taken. Nothing is lent any more, so the drafter may run."""
+        at, acts = _settled(state.at)
+        at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
+        num_left = state.num_left - len(token_ids)
+        rows = min(num_left, graph_rows(self.plan)[-1])
+        orders = Orders(acts=acts)
+        if rows > 1:
+            orders = orders.then(drafts(standing_rows=len(token_ids), table_version=at.table_version))
+        return self._window(Windowing(at, state.request, token_ids[-1], num_left, rows), orders)
 
     def _window(self, state: Windowing, orders: Orders) -> tuple[State, Orders]:
-        result = Access(self.plan.verifier.window.result, "verifier")
-        window = (
-            GraphLaunch(Stream.VERIFIER, WINDOW_GRAPH, state.at.table_version),
-            Copy(Stream.VERIFIER, (CopyPair(result, self.plan.staging.result),)),
-        )
+        orders = orders.then(window(self.plan, rows=state.rows, table_version=state.at.table_version))
         at, notice = notify(state.at, _window_streams(state.at))
-        return replace(state, at=at), orders.then(Orders((), window)).then(notice)
+        return replace(state, at=at), orders.then(notice)
 
 
 def _settled(at: Standing) -> tuple[Standing, tuple[Act, ...]]:

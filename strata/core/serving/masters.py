@@ -35,16 +35,19 @@ def masters_of(plan: Plan, region: str) -> tuple[Master, ...]:
 
 
 def _block_masters(plan: Plan) -> tuple[Master, ...]:
+    places = zip(block_blobs(plan), plan.pack.block, strict=True)
+    layer = plan.inventory.num_layers
+    return tuple(Master(extent, home, blob_content(layer, expert)) for expert, (extent, home) in enumerate(places))
+
+
+def block_blobs(plan: Plan) -> tuple[Extent, ...]:
+    """Each expert of the drafter's block, without the bytes up to the next."""
     drafter = plan.inventory.drafter
     if drafter is None:
         return ()
     return tuple(
-        Master(
-            plan.block.part(offset_bytes=expert * drafter.slot_bytes, size_bytes=drafter.blob_bytes),
-            home,
-            blob_content(plan.inventory.num_layers, expert),
-        )
-        for expert, home in enumerate(plan.pack.block)
+        plan.block.part(offset_bytes=expert * drafter.slot_bytes, size_bytes=drafter.blob_bytes)
+        for expert in range(drafter.num_experts)
     )
 
 

@@ -68,14 +68,25 @@ NO_READ = ReadFacts()
 
 
 @dataclass(frozen=True, slots=True)
+class DraftFacts:
+    """Tokens that the drafter proposed, and how many of them were accepted."""
+
+    num_drafts: int = 0
+    num_accepted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
-    """Milliseconds of the engine's clock. `prompt_n` are the tokens read for this request (fresh tokens)."""
+    """Milliseconds of the engine's clock. `prompt_n` are the tokens read for this request (fresh tokens); `draft_n`
+    tokens were drafted for it, of which `draft_n_accepted` were what the model then said."""
 
     prompt_n: int
     prompt_ms: float
     predicted_n: int
     predicted_ms: float
     read: ReadFacts = NO_READ
+    draft_n: int = 0
+    draft_n_accepted: int = 0
 
     @property
     def prompt_per_second(self) -> float:

@@ -3,15 +3,17 @@
 Nothing is mapped after this. K/V and the buffers that a captured window reads before it ever wrote them start as zeros.
 """
 
+import struct
 from collections.abc import Iterator, Sequence
 
-from strata.core.commands import Access, Command, CopyPair, Fill, Map, Notify, Stream, Transfer
+from strata.core.commands import Access, Command, Copy, CopyPair, Fill, Map, Notify, Stream, Transfer
 from strata.core.extent import Extent
+from strata.core.memory.layout import INT64_BYTES
 from strata.core.memory.planner import Plan
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.inputs import copy_to_verifier
 from strata.core.serving.launches import clear_state
-from strata.core.serving.masters import copy_groups, masters_of, pairs_home
+from strata.core.serving.masters import block_blobs, copy_groups, masters_of, pairs_home
 from strata.core.serving.steps import Orders, Upload
 from strata.core.serving.table import publish_table, resident_blobs
 
@@ -30,7 +32,7 @@ def start_up(plan: Plan, places: Addresses, *, segment_bytes: int, terminators: 
         *(Transfer(region.extent, "", region.name) for region in plan.regions),
         *_load(plan),
     )
-    orders = Orders((Upload(plan.staging.terminators, bytes(flags)),), commands)
+    orders = Orders((Upload(plan.staging.terminators, bytes(flags)),), commands).then(_draft_addresses(plan, places))
     whole = orders.then(mend(plan, places, version=FIRST_TABLE_VERSION))
     return whole.then(Orders((), (Notify(Stream.VERIFIER, READY),), (READY,)))
 
@@ -43,6 +45,17 @@ def mend(plan: Plan, places: Addresses, *, version: int) -> Orders:
         return orders
     upload, copy = publish_table(plan, places, resident_blobs(plan), version=version)
     return orders.then(Orders((upload,), (copy,)))
+
+
+def _draft_addresses(plan: Plan, places: Addresses) -> Orders:
+    """Where the drafter finds its experts: at home, for good, since it runs only while they are."""
+    if plan.draft is None:
+        return Orders()
+    staged = plan.staging.draft_addresses
+    words = [places.arena + blob.offset_bytes for blob in block_blobs(plan)]
+    words += [0] * (staged.size_bytes // INT64_BYTES - len(words))
+    copy = Copy(Stream.VERIFIER, (CopyPair(staged, Access(plan.draft.draft.addresses, "draft")),))
+    return Orders((Upload(staged, struct.pack(f"<{len(words)}q", *words)),), (copy,))
 
 
 def first_verifier(plan: Plan) -> tuple[Command, ...]:

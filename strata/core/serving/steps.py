@@ -34,14 +34,18 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """The window's token was accepted and the reply goes on with it."""
+    """The window's tokens were all taken and the reply goes on behind the last."""
 
-    token_id: int
+    token_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The reply is over, or the client has left: close whatever is open. What was awaited last has been reached."""
+    """The reply is over, or the client has left: close whatever is open. What was awaited last has been reached. Behind
+    a window: `token_ids` of the `num_sampled` that it sampled are the reply's."""
+
+    token_ids: tuple[int, ...] = ()
+    num_sampled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,161 @@
+"""Launches of the drafter: its K/V while a prompt is read, and one graph of drafts between two windows.
+
+    prompt stream    ... last layer of a chunk | draft input, draft kv over (hidden row p, token p + 1)
+    drafter stream   wait window_done | rows that the last window had, then one row a step | record draft_done
+
+The first step takes in as many pairs as rows of the last window stand, with the trunk's true hidden rows, so cells of
+drafts that were not accepted are overwritten before anything reads them. Which rows stand is known to the host, so
+there is one graph for each number of them. Drafts are greedy: what is accepted is the sampler's business alone.
+"""
+
+from strata.core import programs
+from strata.core.commands import Access, Launch, Stream
+from strata.core.extent import Extent
+from strata.core.lending.room import BLOCK
+from strata.core.memory.layout import INT32_BYTES, DraftLayout
+from strata.core.memory.planner import Plan
+from strata.core.programs import DraftHeadArgs, DraftInputArgs, ExpertsArgs, LayerArgs
+from strata.core.serving.launches import (
+    Lane,
+    Recipe,
+    blob_content,
+    launch_attention,
+    launch_combine,
+    launch_ffn,
+    launch_router,
+    launch_shared_expert,
+    weights_read,
+)
+from strata.core.serving.masters import block_blobs
+
+VERIFIER = "verifier"
+
+
+def draft_graph(rows: int) -> str:
+    """The graph that drafts behind a window of which `rows` rows stand."""
+    return f"draft {rows}"
+
+
+def draft_lane(draft: DraftLayout) -> Lane:
+    return Lane(Stream.DRAFTER, "draft", draft.buffers)
+
+
+def fill_draft_kv(recipe: Recipe, lane: Lane, *, rows: int) -> tuple[Launch, ...]:
+    """Cells of the drafter for the rows of a chunk, whose hidden rows the last layer has left; they are overwritten.
+    Nothing of the block is read, so the block may be lent."""
+    buffers, layer = lane.buffers, recipe.plan.inventory.num_layers
+    hidden = lane.rows_of(buffers.hidden, rows)
+    tokens = lane.rows_of(buffers.next_tokens, rows)
+    kv = Access(recipe.plan.kv[layer], "kv")
+    fuse = Launch(
+        lane.stream,
+        programs.DRAFT_INPUT,
+        DraftInputArgs(rows, buffers, tokens.extent, hidden.extent),
+        reads=(tokens, hidden, *weights_read(recipe, programs.DRAFT_INPUT, None)),
+        writes=(hidden, lane.rows_of(buffers.normed, rows)),
+    )
+    fill = Launch(
+        lane.stream,
+        programs.DRAFT_KV,
+        LayerArgs(layer, rows, buffers, recipe.plan.kv[layer]),
+        reads=(lane.whole(buffers.header), hidden, kv, *weights_read(recipe, programs.DRAFT_KV, layer)),
+        writes=(kv, lane.rows_of(buffers.attention, rows), *lane.scratch),
+    )
+    return fuse, fill
+
+
+def draft_launches(recipe: Recipe, *, rows: int) -> tuple[Launch, ...]:
+    """All drafts of one window: as many as a window has rows beside its first."""
+    plan = recipe.plan
+    assert plan.draft is not None
+    launches: list[Launch] = []
+    for step in range(plan.options.window_rows - 1):
+        step_rows = rows if step == 0 else 1
+        launches += [
+            _draft_input(recipe, plan.draft, step=step, rows=step_rows, behind=rows if step == 0 else 1 - step)
+        ]
+        launches += _drafter_layer(recipe, draft_lane(plan.draft), rows=step_rows)
+        launches += [_draft_head(recipe, plan.draft, step=step, rows=step_rows)]
+    return tuple(launches)
+
+
+def _draft_input(recipe: Recipe, draft: DraftLayout, *, step: int, rows: int, behind: int) -> Launch:
+    """`behind`: how far the first pair's position lies before the position of the next window."""
+    lane, verifier = draft_lane(draft), recipe.plan.verifier
+    header = Access(verifier.buffers.header, VERIFIER)
+    if step == 0:
+        tokens = Access(_rows(verifier.window.sampled, rows, verifier.max_rows), VERIFIER)
+        hidden = Access(_rows(verifier.buffers.hidden, rows, verifier.max_rows), VERIFIER)
+    else:
+        tokens = Access(_token(recipe.plan, step), VERIFIER)
+        hidden = lane.rows_of(lane.buffers.hidden, 1)
+    own = lane.rows_of(lane.buffers.hidden, rows)
+    return Launch(
+        lane.stream,
+        programs.DRAFT_INPUT,
+        DraftInputArgs(
+            rows,
+            lane.buffers,
+            tokens.extent,
+            hidden.extent,
+            is_own=step > 0,
+            source_header=header.extent,
+            behind=behind,
+        ),
+        reads=(tokens, hidden, header, *weights_read(recipe, programs.DRAFT_INPUT, None)),
+        writes=(own, lane.rows_of(lane.buffers.normed, rows), lane.whole(lane.buffers.header)),
+    )
+
+
+def _drafter_layer(recipe: Recipe, lane: Lane, *, rows: int) -> list[Launch]:
+    layer = recipe.plan.inventory.num_layers
+    launches = [launch_attention(recipe, lane, layer=layer, rows=rows)]
+    if not recipe.plan.block.size_bytes:
+        return [*launches, launch_ffn(recipe, lane, layer=layer, rows=rows)]
+    launches.append(launch_router(recipe, lane, layer=layer, rows=rows))
+    if recipe.has_shared_expert(layer):
+        launches.append(launch_shared_expert(recipe, lane, layer=layer, rows=rows))
+    return [*launches, _block_experts(recipe, lane, rows=rows), launch_combine(recipe, lane, layer=layer, rows=rows)]
+
+
+def _block_experts(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
+    """Every expert that the drafter's router chose, read from the block where it is at home."""
+    plan, buffers = recipe.plan, lane.buffers
+    assert plan.draft is not None
+    addresses = plan.draft.draft.addresses
+    layer = plan.inventory.num_layers
+    blobs = tuple(Access(extent, BLOCK, blob_content(layer, expert)) for expert, extent in enumerate(block_blobs(plan)))
+    return Launch(
+        lane.stream,
+        programs.EXPERTS,
+        ExpertsArgs(layer, rows, buffers, None, addresses),
+        reads=(
+            lane.rows_of(buffers.normed, rows),
+            lane.rows_of(buffers.router_ids, rows),
+            lane.whole(addresses),
+            *blobs,
+        ),
+        writes=(lane.rows_of(buffers.expert_rows, rows), *lane.scratch),
+    )
+
+
+def _draft_head(recipe: Recipe, draft: DraftLayout, *, step: int, rows: int) -> Launch:
+    lane = draft_lane(draft)
+    token = Access(_token(recipe.plan, step + 1), VERIFIER)
+    hidden = lane.rows_of(lane.buffers.hidden, rows)
+    return Launch(
+        lane.stream,
+        programs.DRAFT_HEAD,
+        DraftHeadArgs(rows, lane.buffers, draft.draft, token.extent),
+        reads=(hidden, *weights_read(recipe, programs.DRAFT_HEAD, None)),
+        writes=(token, hidden, lane.rows_of(lane.buffers.normed, rows), lane.whole(draft.draft.logits)),
+    )
+
+
+def _token(plan: Plan, index: int) -> Extent:
+    """Token `index` of the next window; 0 is what was sampled last."""
+    return plan.verifier.buffers.tokens.part(offset_bytes=index * INT32_BYTES, size_bytes=INT32_BYTES)
+
+
+def _rows(extent: Extent, rows: int, max_rows: int) -> Extent:
+    return extent.part(offset_bytes=0, size_bytes=rows * (extent.size_bytes // max_rows))

@@ -1,0 +1,67 @@
+"""Commands of decode windows: what a request's first one is given, and drafts and window of a round.
+
+    first round     inputs -> window 1
+    later rounds    wait window_done -> draft r -> draft_done -> window T        r rows of the last window stand
+
+Without a drafter every window has one row. A window is one launch, whatever its rows; so are the drafts behind it.
+"""
+
+import struct
+
+from strata.core.commands import Access, Command, Copy, CopyPair, GraphLaunch, Record, Stream, Wait
+from strata.core.memory.layout import INT32_BYTES
+from strata.core.memory.planner import Plan
+from strata.core.serving.drafting import draft_graph
+from strata.core.serving.inputs import copy_to_verifier, pack_header, sampler_inputs
+from strata.core.serving.launches import clear_state
+from strata.core.serving.request import GenerationRequest
+from strata.core.serving.steps import Orders, Upload
+
+
+def window_graph(rows: int) -> str:
+    return f"window {rows}"
+
+
+def graph_rows(plan: Plan) -> range:
+    """How many rows a window may have."""
+    return range(1, 1 + (plan.options.window_rows if plan.draft else 1))
+
+
+def first_inputs(plan: Plan, request: GenerationRequest) -> Orders:
+    """Sampler inputs go up here and not when the request begins: a read that is given up then leaves no copy behind
+    that nobody waited for, while the next request writes its staging."""
+    staging, verifier, position = plan.staging, plan.verifier, len(request.prompt_ids) - 1
+    token = staging.window_tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)
+    uploads, commands = sampler_inputs(plan, request)
+    uploads += (
+        Upload(staging.window_header, pack_header(position)),
+        Upload(token, struct.pack("<i", request.prompt_ids[-1])),
+    )
+    target = verifier.buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)
+    commands += clear_state(plan, Stream.VERIFIER) if position == 0 else ()
+    commands += (copy_to_verifier((staging.window_header, verifier.buffers.header), (token, target)),)
+    return Orders(uploads, commands)
+
+
+def window(plan: Plan, *, rows: int, table_version: int) -> Orders:
+    """A window of `rows` rows, and its result on the way to the host."""
+    result = Access(plan.verifier.window.result, "verifier")
+    commands: tuple[Command, ...] = (
+        GraphLaunch(Stream.VERIFIER, window_graph(rows), table_version),
+        Copy(Stream.VERIFIER, (CopyPair(result, plan.staging.result),)),
+    )
+    done = (Record(Stream.VERIFIER, "window_done"),) if plan.draft else ()
+    return Orders((), (*commands, *done))
+
+
+def drafts(*, standing_rows: int, table_version: int) -> Orders:
+    """Drafts behind a window of which `standing_rows` rows stand; the block is at home."""
+    return Orders(
+        (),
+        (
+            Wait(Stream.DRAFTER, "window_done"),
+            GraphLaunch(Stream.DRAFTER, draft_graph(standing_rows), table_version),
+            Record(Stream.DRAFTER, "draft_done"),
+            Wait(Stream.VERIFIER, "draft_done"),
+        ),
+    )

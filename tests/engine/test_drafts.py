@@ -1,0 +1,172 @@
+"""Drafts and wide windows, judged by the twin: who waits for whom, what is read when, and what the session holds."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.core.commands import GraphLaunch, Stream, Wait
+from strata.core.errors import DeviceError
+from strata.core.inventory import ModelInventory
+from strata.core.lending.policy import LendingPolicy
+from strata.core.memory.shapes import PlanOptions
+from strata.core.serving.machine import Windowing
+from strata.core.serving.prefix import NO_SESSION
+from strata.engine.runner import HasSampled
+from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
+
+ARENA_BYTES = 12 << 17
+ROOM = LendingPolicy(room_min_tokens=0)
+ALL = LendingPolicy(room_min_tokens=0, is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=1024)
+
+
+def hybrid_inventory() -> ModelInventory:
+    return replace(drafting_inventory(), state_bytes=(512, 0, 768, 0))
+
+
+def card(
+    inventory: ModelInventory | None = None, *, window_rows: int = 4, policy: LendingPolicy = ROOM, **rest: object
+) -> Card:
+    options = PlanOptions(
+        4096, min_cache_slots=4, ring_slots=4, window_rows=window_rows, policy=policy, segment_bytes=1 << 16
+    )
+    return symbolic_card(inventory or drafting_inventory(), options, arena_bytes=ARENA_BYTES, **rest)  # type: ignore[arg-type]
+
+
+def graphs(served: Card) -> list[str]:
+    return [command.graph for command in served.commands if isinstance(command, GraphLaunch)]
+
+
+@given(
+    num_tokens=st.integers(1, 1300),
+    max_tokens=st.integers(1, 30),
+    window_rows=st.integers(1, 8),
+    policy=st.sampled_from((ROOM, ALL)),
+    is_hybrid=st.booleans(),
+    seed=st.integers(0, 1 << 16),
+)
+def test_replies_with_drafts_pass_every_check(num_tokens, max_tokens, window_rows, policy, is_hybrid, seed):
+    inventory = hybrid_inventory() if is_hybrid else drafting_inventory()
+    served = card(inventory, window_rows=window_rows, policy=policy, seed=seed)
+    assert served.serve(prompt(num_tokens, max_tokens=max_tokens)) == max_tokens
+    assert served.serve(prompt(200, max_tokens=5, first=1)) == 5
+
+
+def test_the_first_window_has_one_row_and_no_drafts_before_it():
+    served = card()
+    served.serve(prompt(300, max_tokens=12))
+    names = graphs(served)
+    assert names[0] == "window 1"
+    assert names[1] == "draft 1"
+    assert names[2] == "window 4"
+    drafts = [name for name in names if name.startswith("draft")]
+    assert set(drafts) <= {f"draft {rows}" for rows in (1, 2, 3, 4)}
+
+
+def test_drafts_follow_as_many_rows_as_stand():
+    served = card()
+    served.runner.begin(prompt(300, max_tokens=40))
+    standing = []
+    while len(standing) < 8:
+        served.play()
+        outcome = served.runner.advance(is_cancelled=False)
+        if isinstance(outcome, HasSampled):
+            standing.append(len(outcome.token_ids))
+            served.runner.resume(*outcome.token_ids)
+    assert [name for name in graphs(served) if name.startswith("draft")] == [f"draft {rows}" for rows in standing]
+    assert len(set(standing)) > 1
+
+
+def test_no_window_is_wider_than_what_the_reply_may_still_have():
+    served = card()
+    assert served.serve(prompt(300, max_tokens=2)) == 2
+    assert graphs(served) == ["window 1", "window 1"]  # a window of one row needs no draft
+
+
+def test_nothing_drafts_while_the_block_is_not_at_home():
+    """The room is open or its slots are on their way home until the first window is done."""
+    served = card()
+    served.runner.begin(prompt(2600, max_tokens=12))
+    while not isinstance(served.runner._state, Windowing):
+        assert Stream.DRAFTER not in {getattr(command, "stream", None) for command in served.commands}
+        served.play()
+        served.runner.advance(is_cancelled=False)
+    assert served.runner._state.at.room is not None
+    assert not [name for name in graphs(served) if name.startswith("draft")]
+
+
+def test_drafter_and_verifier_wait_for_each_other():
+    served = card()
+    served.serve(prompt(300, max_tokens=12))
+    waits = {(command.stream, command.event) for command in served.commands if isinstance(command, Wait)}
+    assert {(Stream.DRAFTER, "window_done"), (Stream.VERIFIER, "draft_done")} <= waits
+
+
+def test_a_reply_that_ends_inside_a_window_keeps_what_it_took():
+    served = card()
+    served.runner.begin(prompt(300, max_tokens=40))
+    taken: list[int] = []
+    while True:
+        served.play()
+        outcome = served.runner.advance(is_cancelled=False)
+        if isinstance(outcome, HasSampled):
+            if len(outcome.token_ids) >= 3:
+                served.runner.end(num_taken=2)
+                taken += outcome.token_ids[:2]
+                break
+            taken += outcome.token_ids
+            served.runner.resume(*outcome.token_ids)
+    ids = served.runner._state.at.session.ids
+    assert ids == (*prompt(300).prompt_ids, *taken[:-1])
+
+
+@pytest.mark.parametrize(("num_taken", "is_kept"), [(None, True), (1, False)])
+def test_state_of_rows_that_were_not_taken_is_no_session(num_taken, is_kept):
+    served = card(hybrid_inventory())
+    served.runner.begin(prompt(300, max_tokens=40))
+    while True:
+        served.play()
+        outcome = served.runner.advance(is_cancelled=False)
+        if isinstance(outcome, HasSampled):
+            if len(outcome.token_ids) >= 2:
+                served.runner.end(num_taken=num_taken)
+                break
+            served.runner.resume(*outcome.token_ids)
+    assert (served.runner._state.at.session != NO_SESSION) is is_kept
+
+
+@given(cancel=st.integers(0, 40), seed=st.integers(0, 99))
+def test_a_client_that_leaves_while_it_is_drafted_for_leaves_a_session(cancel, seed):
+    served = card(seed=seed)
+    served.serve(prompt(300, max_tokens=40), cancel_after_steps=cancel)
+    held = served.runner._state.at.session.ids
+    assert held[:300] == prompt(300).prompt_ids[: len(held)]
+    assert served.serve(prompt(310, max_tokens=4)) == 4
+
+
+@pytest.mark.slow
+def test_whatever_fails_the_next_request_is_drafted_for():
+    served = card()
+    start = len(served.commands)
+    served.serve(prompt(40, max_tokens=9))
+    num_commands, kinds = len(served.commands) - start, set()
+    for index in range(num_commands):
+        failing: list[int] = []
+
+        def fault(number, command, failing=failing):
+            if failing and number == failing[0]:
+                kinds.add(type(command).__name__)
+                raise DeviceError("planted", command)
+
+        served = card(faults=fault)
+        failing.append(len(served.commands) + index)
+        try:
+            served.serve(prompt(40, max_tokens=9))
+        except DeviceError:
+            failing.clear()
+            served.runner.recover()
+        del served.commands[:]
+        assert served.serve(prompt(60, max_tokens=9, first=1)) == 9
+        assert any(name.startswith("draft") for name in graphs(served))
+    assert {"GraphLaunch", "Record", "Wait", "Notify", "Copy", "Launch"} <= kinds
