@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sim.cells import Content
+from sim.clock import VirtualClock
 from sim.errors import GraphError, PackError, UnknownProgram
 from sim.faults import Faults, targets_of
 from sim.graphs import Graph, Node, capture_graph, check_graph, take_apart
@@ -49,6 +50,7 @@ from strata.core.commands import (
 )
 from strata.core.events import Event, Failed, Reached
 from strata.core.extent import Extent, HostExtent, HostSpace
+from strata.core.programs import ExpertsArgs, ProgramArgs
 from strata.device import DeviceDescription, DeviceStatistics, Programs
 
 ARENA_ADDRESS = 0x1000_0000_0000
@@ -94,7 +96,8 @@ class _Counts:
 
 class SimDevice:
     """`manifest` names what lies where in the pack, from the model file: copies out of it are held against that.
-    `queues`: where commands wait until somebody runs them; None applies them at once."""
+    `queues`: where commands wait until somebody runs them; None applies them at once. `clock`: told of every command,
+    to say in virtual time when it would be over; it changes nothing, and goes with commands applied at once."""
 
     def __init__(
         self,
@@ -105,12 +108,14 @@ class SimDevice:
         faults: Faults | None = None,
         manifest: Sequence[tuple[HostExtent, str]] = (),
         queues: Queues | None = None,
+        clock: VirtualClock | None = None,
     ) -> None:
+        assert queues is None or clock is None, "time is charged in the order of submission"
         self._description = description
         self._programs = programs
         self._payload = payload
         self._faults = faults
-        self._queues = queues
+        self._queues, self._clock = queues, clock
         self._shadow = Shadow(description, manifest)
         self._graphs: dict[str, Graph] = {}
         self._events: list[tuple[Event, tuple[int, ...] | None]] = []
@@ -134,16 +139,22 @@ class SimDevice:
             if failed is not None:
                 self._spoil(command, failed, by)
             else:
+                pack_read_bytes = self._counts.pack_read_bytes
                 self._apply(command, by)
+                if self._clock is not None:
+                    viewed_bytes = self._counts.pack_read_bytes - pack_read_bytes
+                    self._clock.charge(command, self._launches_of(command), pack_read_bytes=viewed_bytes)
             self._counts.commands += 1
 
     def completions(self) -> Sequence[Event]:
         """Everything reached since the last call: without queues a command is over once it is submitted. By taking a
         Reached, the host knows that all before its Notify is over."""
         taken, self._events = self._events, []
-        for _, snapshot in taken:
+        for event, snapshot in taken:
             if snapshot is not None:
                 self._shadow.clocks.join_host(snapshot)
+            if self._clock is not None and isinstance(event, Reached):
+                self._clock.take(event.tag)
         return [event for event, _ in taken]
 
     def capture(self, name: str, launches: Sequence[Launch]) -> None:
@@ -241,6 +252,15 @@ class SimDevice:
                 if not command.in_place:
                     self._poison(command.extent)
 
+    def _launches_of(self, command: Command) -> list[tuple[str, int]]:
+        """Program and rows of a launch, or of every node of a graph; each expert that is named has all rows."""
+        launches: list[Launch] = []
+        if isinstance(command, Launch):
+            launches = [command]
+        elif isinstance(command, GraphLaunch):
+            launches = [node.launch for node in self._graphs[command.graph].nodes]
+        return [(launch.program, _rows_of(launch.args)) for launch in launches]
+
     def _copy(self, command: Copy, by: Operation) -> None:
         if command.publishes is not None:
             self._shadow.tables.check_publish(command.publishes, by)
@@ -330,6 +350,12 @@ class SimDevice:
     def _poison(self, extent: Extent) -> None:
         for part in self._shadow.vram.mapped_parts(extent):
             self._payload.poison(part)
+
+
+def _rows_of(args: ProgramArgs) -> int:
+    if isinstance(args, ExpertsArgs) and args.experts is not None:
+        return args.rows * len(args.experts)
+    return args.rows
 
 
 def _bytes_of(side: Side) -> Extent | HostExtent:

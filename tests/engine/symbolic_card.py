@@ -4,6 +4,7 @@ import random
 import struct
 from dataclasses import dataclass, field, replace
 
+from sim.clock import VirtualClock
 from sim.device import Faults, SimDevice, describe_twin
 from sim.symbolic import SymbolicPayload
 from strata.core import programs
@@ -125,9 +126,15 @@ def pack_manifest(plan: Plan) -> list[tuple[HostExtent, str]]:
 
 
 def symbolic_card(
-    inventory: ModelInventory, options: PlanOptions, *, arena_bytes: int, seed: int = 0, faults: Faults | None = None
+    inventory: ModelInventory,
+    options: PlanOptions,
+    *,
+    arena_bytes: int,
+    seed: int = 0,
+    faults: Faults | None = None,
+    clock: VirtualClock | None = None,
 ) -> Card:
-    """Started and idle. `faults` sees every command from the first one on."""
+    """Started and idle. `faults` sees every command from the first one on, and so does `clock`."""
     plan = plan_card(inventory, arena_bytes, options)
     assert not isinstance(plan, Refusal), plan
     description = describe_twin(
@@ -145,7 +152,7 @@ def symbolic_card(
         return faults(index, command) if faults else None
 
     programs = {name: lambda memory, args: None for name in PROGRAMS}
-    device = SimDevice(description, programs, payload, faults=watch, manifest=pack_manifest(plan))
+    device = SimDevice(description, programs, payload, faults=watch, manifest=pack_manifest(plan), clock=clock)
     device.seal()
     recipe = Recipe(plan, dense_reads(inventory))
     runner = Runner(device, recipe, terminators=(1, 2), pause=lambda: None)

@@ -1,0 +1,177 @@
+"""Virtual time: when each command would be over on a card, by a small table of durations.
+
+    host     |issue|issue|...........waits...........|issue|
+    prompt      |launch|--- event ---|launch|                  a stream does one thing after the other
+    copy           |== copy ==||== copy ==|                    one copy each way at a time, whichever was ready first
+
+Nothing begins before the host has issued it, so what is issued is carried out only as far as the host has waited: what
+it issues then may still come between. Programs of several streams do not slow each other down. A clock orders nothing
+and judges nothing: a device that has one does what it does without.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from strata.core.commands import (
+    Command,
+    Copy,
+    Digest,
+    Fill,
+    GraphLaunch,
+    Launch,
+    Map,
+    Notify,
+    Record,
+    Stream,
+    Transfer,
+    Unmap,
+    Wait,
+    size_of,
+)
+from strata.core.extent import HostExtent
+
+NS_PER_US = 1_000
+TO_DEVICE, TO_HOST = "to device", "to host"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPace:
+    """What one launch of a program takes: `fixed_ns`, and `row_ns` for each row."""
+
+    fixed_ns: int
+    row_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Durations, by default those of one H200 (docs/lending.md 3, bench/results): a pinned copy, a kernel that reads
+    pinned memory, what a copy takes beside its bytes, an eager launch as the host sees it, a node of a graph, device
+    memory, and a segment of 64 MiB mapped or unmapped. What a driver call takes otherwise is not in it."""
+
+    programs: Mapping[str, ProgramPace]
+    link_bytes_per_us: int = 55_000
+    pack_read_bytes_per_us: int = 51_000
+    copy_ns: int = 2_500
+    launch_ns: int = 16_700
+    graph_node_ns: int = 1_000
+    memory_bytes_per_us: int = 4_000_000
+    map_ns: int = 56_000
+    unmap_ns: int = 59_000
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """`now_ns`: the host's. Of each stream, by what has begun: when it is through, how long it worked, and how long it
+    stood still for events of others."""
+
+    now_ns: int
+    over_ns: Mapping[Stream, int]
+    busy_ns: Mapping[Stream, int]
+    stalled_ns: Mapping[Stream, int]
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """Something that a stream does, from `issued_ns` on. `link`: the direction it needs, "" for none; `after`: the
+    record that it waits for. `over_ns` is None until it has begun."""
+
+    issued_ns: int
+    duration_ns: int = 0
+    link: str = ""
+    after: "Item | None" = None
+    over_ns: int | None = None
+
+
+class VirtualClock:
+    """Told of every command in the order of submission."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._now = 0
+        self._queues: dict[Stream, deque[Item]] = {stream: deque() for stream in Stream}
+        self._over = dict.fromkeys(Stream, 0)
+        self._busy = dict.fromkeys(Stream, 0)
+        self._stalled = dict.fromkeys(Stream, 0)
+        self._link_over = {TO_DEVICE: 0, TO_HOST: 0, "": 0}
+        self._events: dict[str, Item] = {}
+        self._notices: dict[str, Item] = {}
+
+    def times(self) -> Times:
+        return Times(self._now, dict(self._over), dict(self._busy), dict(self._stalled))
+
+    def charge(self, command: Command, programs: Sequence[tuple[str, int]], *, pack_read_bytes: int) -> None:
+        """`programs`: name and rows of a launch, or of every node of a graph; `pack_read_bytes`: what they viewed in
+        the pack."""
+        pace = self._pace
+        match command:
+            case Launch(stream):
+                self._now += pace.launch_ns
+                self._issue(stream, self._computing(programs, pack_read_bytes))
+            case GraphLaunch(stream):
+                self._now += pace.launch_ns
+                nodes_ns = len(programs) * pace.graph_node_ns
+                self._issue(stream, nodes_ns + self._computing(programs, pack_read_bytes))
+            case Copy(stream, pairs):
+                for pair in pairs:
+                    link = TO_HOST if isinstance(pair.target, HostExtent) else TO_DEVICE
+                    self._issue(stream, pace.copy_ns + _ns(size_of(pair.target), pace.link_bytes_per_us), link)
+            case Fill(stream, touched) | Digest(stream, touched):
+                self._issue(stream, _ns(touched.extent.size_bytes, pace.memory_bytes_per_us))
+            case Record(stream, event):
+                self._events[event] = self._issue(stream)
+            case Wait(stream, event):
+                self._issue(stream, after=self._events[event])
+            case Notify(stream, tag):
+                self._notices[tag] = self._issue(stream)
+            case Map():
+                self._now += pace.map_ns
+            case Unmap():
+                self._now += pace.unmap_ns
+            case Transfer():
+                pass  # the books' affair: nothing happens on a card
+
+    def take(self, tag: str) -> None:
+        """The host waits until the notice is there."""
+        notice = self._notices.pop(tag)
+        while notice.over_ns is None:
+            self._begin_next()
+        self._now = max(self._now, notice.over_ns)
+
+    def drain(self) -> None:
+        """The host waits for everything."""
+        while any(self._queues.values()):
+            self._begin_next()
+        self._now = max(self._now, *self._over.values())
+
+    def _issue(self, stream: Stream, duration_ns: int = 0, link: str = "", after: Item | None = None) -> Item:
+        item = Item(self._now, duration_ns, link, after)
+        self._queues[stream].append(item)
+        return item
+
+    def _begin_next(self) -> None:
+        """Whatever may begin first begins; of two that need the link, the one that was ready first."""
+        starts = []
+        for number, (stream, queue) in enumerate(self._queues.items()):
+            if queue and (queue[0].after is None or queue[0].after.over_ns is not None):
+                ready = max(self._over[stream], queue[0].issued_ns)
+                passed = 0 if queue[0].after is None else queue[0].after.over_ns or 0
+                link_over = self._link_over[queue[0].link] if queue[0].link else 0
+                starts.append((max(ready, passed, link_over), ready, number, stream))
+        start, ready, _, stream = min(starts)
+        item = self._queues[stream].popleft()
+        item.over_ns = self._over[stream] = start + item.duration_ns
+        self._busy[stream] += item.duration_ns
+        if item.link:
+            self._link_over[item.link] = item.over_ns
+        if item.after is not None:
+            self._stalled[stream] += start - ready
+
+    def _computing(self, programs: Sequence[tuple[str, int]], pack_read_bytes: int) -> int:
+        paces = [(self._pace.programs[name], rows) for name, rows in programs]
+        computing_ns = sum(pace.fixed_ns + rows * pace.row_ns for pace, rows in paces)
+        return computing_ns + _ns(pack_read_bytes, self._pace.pack_read_bytes_per_us)
+
+
+def _ns(size_bytes: int, bytes_per_us: int) -> int:
+    return -(-size_bytes * NS_PER_US // bytes_per_us)

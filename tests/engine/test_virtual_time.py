@@ -1,0 +1,161 @@
+"""What a card should reach, asserted in the twin's virtual time, with the link and the launches of an H200. The model
+has eight layers of the shape of a 30B one; its blobs cost no bytes here.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+
+from sim.clock import Pace, ProgramPace, Times, VirtualClock
+from strata.core import programs
+from strata.core.commands import Access, Copy, CopyPair, Stream, size_of
+from strata.core.inventory import DrafterInventory, ModelInventory, WeightItem
+from strata.core.lending.policy import NEVER, LendingPolicy
+from strata.core.memory.shapes import PlanOptions
+from strata.core.serving.machine import Closing, Lending, Reading
+from strata.core.serving.request import ReadFacts
+from strata.core.units import MIB
+from strata.engine.runner import HasSampled
+from tests.engine.symbolic_card import PROGRAMS, Card, prompt, symbolic_card
+
+NUM_LAYERS, NUM_EXPERTS, BLOB_BYTES = 8, 128, 2_654_208
+CHUNK_TOKENS, NUM_CHUNKS = 2048, 2
+BLOCK_BYTES = 675 * MIB
+ARENA_BYTES = 48 * 64 * MIB
+NS_PER_MS = 1_000_000
+
+
+def scaled_inventory() -> ModelInventory:
+    """With a drafter whose block has 675 MiB less what does not fill an expert."""
+    weights = [
+        WeightItem("token_embd.weight", 200 * MIB),
+        *(WeightItem(f"blk.{i}", 20 * MIB) for i in range(NUM_LAYERS)),
+    ]
+    return ModelInventory(
+        architecture="scaled",
+        num_layers=NUM_LAYERS,
+        hidden_size=2048,
+        num_heads=32,
+        num_kv_heads=4,
+        head_dim=128,
+        vocab_size=31,
+        context_tokens=8192,
+        num_experts=NUM_EXPERTS,
+        num_experts_used=8,
+        weights=tuple(weights),
+        blob_bytes=(BLOB_BYTES,) * NUM_LAYERS,
+        drafter=DrafterInventory(NUM_EXPERTS, BLOCK_BYTES // NUM_EXPERTS, (WeightItem("mtp.attn", 20 * MIB),)),
+    )
+
+
+def pace() -> Pace:
+    """Programs of one launch; experts as 200 TFLOP/s give them, where one row in sixteen chose each."""
+    computing = dict.fromkeys(PROGRAMS, ProgramPace(20_000, 30))
+    return Pace({**computing, programs.EXPERTS: ProgramPace(30_000, 3)})
+
+
+@dataclass(frozen=True)
+class Served:
+    """A request of two streaming chunks. `read_ns`: when the host knew that both prompt streams were through;
+    `sampled_ns`: that each window had answered; the request began at 0."""
+
+    card: Card
+    facts: ReadFacts
+    before: Times
+    after: Times
+    read_ns: int
+    sampled_ns: tuple[int, ...]
+
+    @property
+    def slot_stall_ns(self) -> int:
+        """How long the copy stream stood still for slots whose readers were not through."""
+        return self.after.stalled_ns[Stream.COPY] - self.before.stalled_ns[Stream.COPY]
+
+    @property
+    def pairs(self) -> list[CopyPair]:
+        return [pair for command in self.card.commands if isinstance(command, Copy) for pair in command.pairs]
+
+
+@cache
+def serve(*, ring_slots: int | None = None, has_room: bool = False, num_windows: int = 1) -> Served:
+    clock = VirtualClock(pace())
+    policy = LendingPolicy(room_min_tokens=0 if has_room else NEVER)
+    options = PlanOptions(8192, chunk_tokens=CHUNK_TOKENS, ring_slots=ring_slots, min_cache_slots=64, policy=policy)
+    card = symbolic_card(scaled_inventory(), options, arena_bytes=ARENA_BYTES, clock=clock)
+    before = clock.times()
+    del card.commands[:]
+    read_ns, sampled_ns = 0, []
+    card.runner.begin(prompt(NUM_CHUNKS * CHUNK_TOKENS + 1, max_tokens=num_windows))
+    while len(sampled_ns) < num_windows:
+        card.play()
+        outcome = card.runner.advance(is_cancelled=False)
+        if not isinstance(card.runner._state, Lending | Reading | Closing):
+            read_ns = read_ns or clock.times().now_ns - before.now_ns - pace().launch_ns
+        if isinstance(outcome, HasSampled):
+            sampled_ns.append(clock.times().now_ns - before.now_ns)
+            card.runner.resume(outcome.token_id) if len(sampled_ns) < num_windows else card.runner.end()
+    return Served(card, card.runner.read_facts(), before, clock.times(), read_ns, tuple(sampled_ns))
+
+
+@pytest.mark.slow
+def test_ring_stall_falls_as_the_ring_grows(capsys: pytest.CaptureFixture[str]) -> None:
+    served = [serve(ring_slots=ring_slots) for ring_slots in (4, 8, 16, 32)]
+    stalls = [each.slot_stall_ns / NS_PER_MS for each in served]
+    reads = [each.read_ns / NS_PER_MS for each in served]
+    with capsys.disabled():
+        print(f"\nring of 4, 8, 16, 32 slots, virtual ms: stall {stalls}, read {reads}")
+    assert stalls == sorted(stalls, reverse=True) and stalls[0] > 4 * stalls[-1]
+    assert reads == sorted(reads, reverse=True)
+
+
+@pytest.mark.slow
+def test_a_read_is_no_slower_than_its_bytes_by_more_than_a_tenth() -> None:
+    """Compute of these chunks takes half of the link's time, so a full ring hides it."""
+    served = serve()
+    streamed = [pair for pair in served.pairs if is_blob(pair)][: -served.facts.lent_slots]
+    assert served.read_ns < 1.1 * link_ns(streamed)
+
+
+def link_ns(pairs: list[CopyPair]) -> int:
+    return sum(pace().copy_ns + -(-size_of(pair.target) * 1000 // pace().link_bytes_per_us) for pair in pairs)
+
+
+@pytest.mark.slow
+def test_a_decode_window_is_one_launch_and_costs_the_same_each_time() -> None:
+    served = serve(num_windows=4)
+    statistics = served.card.device.statistics()
+    assert statistics.num_graph_launches == 4
+    first, *windows = (b - a for a, b in zip(served.sampled_ns, served.sampled_ns[1:], strict=False))
+    assert windows == [first, first]
+    num_nodes = 2 + 4 * NUM_LAYERS + 1
+    assert first >= num_nodes * (pace().graph_node_ns + 20_000) + pace().launch_ns
+
+
+@pytest.mark.slow
+def test_bytes_over_the_link_are_what_the_formula_says() -> None:
+    """Each chunk streams every blob that is not resident while it is read; what was lent comes home once."""
+    served = serve()
+    num_lent, num_slots = served.facts.lent_slots, len(served.card.plan.slots)
+    num_missing = NUM_LAYERS * NUM_EXPERTS - (num_slots - num_lent)
+    blobs = [pair for pair in served.pairs if is_blob(pair)]
+    assert num_lent > 0
+    assert len(blobs) == NUM_CHUNKS * num_missing + num_lent
+    assert {size_of(pair.target) for pair in blobs} == {BLOB_BYTES}
+    inputs = [pair for pair in served.pairs if isinstance(pair.target, Access) and not is_blob(pair)]
+    assert 0 < sum(size_of(pair.target) for pair in inputs) < BLOB_BYTES
+
+
+def is_blob(pair: CopyPair) -> bool:
+    return isinstance(pair.target, Access) and (pair.target.content or "").startswith("blob ")
+
+
+@pytest.mark.slow
+def test_lent_slots_are_home_as_soon_as_their_bytes_are_over_the_link() -> None:
+    """Between the last chunk and the first answer there is nothing but the way home and the window itself."""
+    served = serve(num_windows=4)
+    home = [pair for pair in served.pairs if is_blob(pair)][-served.facts.lent_slots :]
+    assert sum(size_of(pair.target) for pair in home) == served.facts.refilled_bytes > 500 * MIB
+    window_ns = served.sampled_ns[1] - served.sampled_ns[0]
+    waited_ns = served.sampled_ns[0] - served.read_ns
+    assert abs(waited_ns - link_ns(home) - window_ns) < 0.1 * NS_PER_MS
