@@ -5,14 +5,17 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fuzz.campaign import Failure, Tally, run_campaign
 from fuzz.minimize import minimize_failure
+from fuzz.pairs import Coverage, cover
 from fuzz.planted import MUTANTS, Mutant, load_mutants
 from fuzz.sometimes import never_held
 from fuzz.strength import Verdict, measure, run_child
+from sim.world.pairs import Pair
 from sim.world.trace import Trace, read_trace, replay, write_trace
 
 
@@ -47,6 +50,7 @@ def _run(options: argparse.Namespace) -> int:
 
     tally = run_campaign(options.seed, is_over)
     used = time.process_time() - cpu
+    coverage = cover(tally.pairs)
     report = {
         "seed": options.seed,
         "seconds": round(time.monotonic() - began, 2),
@@ -58,6 +62,7 @@ def _run(options: argparse.Namespace) -> int:
         "failures": [_describe(failure) for failure in tally.failures],
         "sometimes": dict(sorted(tally.sometimes.items())),
         "never": never_held(tally.sometimes),
+        "pairs": _describe_pairs(coverage, tally.pairs, is_whole=options.json),
     }
     _print(report, is_json=options.json)
     if options.traces is not None:
@@ -66,7 +71,21 @@ def _run(options: argparse.Namespace) -> int:
             small = minimize_failure(failure)
             path = options.traces / f"seed-{failure.seed}.jsonl"
             path.write_text(write_trace(Trace(small.geometry, small.decisions, small.kind)), encoding="utf-8")
-    return 1 if tally.failures else 0
+    return 1 if tally.failures or coverage.contradicted else 0
+
+
+def _describe_pairs(coverage: Coverage, counts: Mapping[Pair, int], *, is_whole: bool) -> dict[str, Any]:
+    """Ordering pairs: how many there are of each sort, and with `is_whole` which."""
+    report: dict[str, Any] = {
+        "seen": len(coverage.seen),
+        "missing": [str(pair) for pair in coverage.missing],
+        "impossible": {reason: len(pairs) for reason, pairs in coverage.impossible.items()},
+        "contradicted": [str(pair) for pair in coverage.contradicted],
+    }
+    if is_whole:
+        report["seen"] = {str(pair): counts[pair] for pair in coverage.seen}
+        report["impossible"] = {reason: list(map(str, pairs)) for reason, pairs in coverage.impossible.items()}
+    return report
 
 
 def _describe(failure: Failure) -> dict[str, Any]:

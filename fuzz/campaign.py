@@ -13,6 +13,10 @@ from fuzz.draw import MAX_DECISIONS, Drawer, draw_world, geometry_that_lends
 from sim.world.decisions import Decision
 from sim.world.driver import Driver
 from sim.world.geometry import Geometry
+from sim.world.pairs import Pair
+
+PAIRS_EVERY = 8
+"""Counting pairs takes about as long as judging, and what one world in eight shows is enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +32,14 @@ class Failure:
 
 @dataclass(slots=True)
 class Tally:
-    """What a campaign did. `sometimes` of every world, summed."""
+    """What a campaign did. `sometimes` of every world, `pairs` of one in PAIRS_EVERY, summed."""
 
     runs: int = 0
     steps: int = 0
     decisions: int = 0
     failures: list[Failure] = field(default_factory=list)
     sometimes: Counter[str] = field(default_factory=Counter)
+    pairs: Counter[Pair] = field(default_factory=Counter)
 
 
 def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True) -> Failure | None:
@@ -43,7 +48,7 @@ def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True) -> Failu
     taken: list[Decision] = []
     try:
         geometry, rng = draw_world(seed, with_drawn_order=with_drawn_order)
-        driver = _run(geometry, rng, taken)
+        driver = _run(geometry, rng, taken, is_counting_pairs=seed % PAIRS_EVERY == 0)
     except Exception as error:  # whatever the core or a check raises is what a campaign looks for
         geometry = geometry or geometry_that_lends()
         failure = Failure(seed, type(error).__name__, str(error), geometry, tuple(taken))
@@ -53,11 +58,20 @@ def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True) -> Failu
     tally.steps += driver.num_steps
     tally.decisions += len(taken)
     tally.sometimes += driver.sometimes
+    if driver.card.device.pairs is not None:
+        tally.pairs += driver.card.device.pairs.counts
     return None
 
 
-def _run(geometry: Geometry, rng: Random, taken: list[Decision], *, is_recording: bool = False) -> Driver:
-    driver = Driver(geometry, is_recording=is_recording)
+def _run(
+    geometry: Geometry,
+    rng: Random,
+    taken: list[Decision],
+    *,
+    is_recording: bool = False,
+    is_counting_pairs: bool = False,
+) -> Driver:
+    driver = Driver(geometry, is_recording=is_recording, is_counting_pairs=is_counting_pairs)
     drawer = Drawer(rng, geometry)
     for _ in range(rng.randrange(1, MAX_DECISIONS)):
         taken.append(drawer.draw(driver))

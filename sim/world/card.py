@@ -14,6 +14,7 @@ from sim.errors import TableError, TwinError, UndefinedRead
 from sim.queues import Queues
 from sim.streams import Operation
 from sim.world.geometry import Delivery, Geometry
+from sim.world.pairs import Pairs
 from sim.world.plain_bytes import PlainBytes
 from sim.world.programs import WrongBytes, world_programs
 from sim.world.table_checks import check_published, check_unpublished
@@ -21,7 +22,7 @@ from strata.core import programs
 from strata.core.commands import Command, Copy, Notify, Record, Transfer, Wait
 from strata.core.errors import DeviceError, Refusal
 from strata.core.events import Event, Failed, Reached
-from strata.core.extent import HostExtent
+from strata.core.extent import HostExtent, HostSpace
 from strata.core.memory.planner import Plan
 from strata.core.serving.launches import Recipe
 from strata.device import DeviceDescription
@@ -90,6 +91,7 @@ class WorldDevice(SimDevice):
         self.transfers: list[Transfer] = []
         self.favours: deque[int] = deque()
         self.num_overtakings = 0  # times that a stream went on before an older command of another one
+        self.pairs: Pairs | None = None
         self._delivery = geometry.delivery
         self._reports: deque[tuple[str, Event, tuple[int, ...] | None]] = deque()
         self._stream_of: dict[str, str] = {}
@@ -126,10 +128,13 @@ class WorldDevice(SimDevice):
 
     def host(self, extent: HostExtent) -> memoryview:
         try:
-            return super().host(extent)
+            view = super().host(extent)
         except TwinError as error:
             self.accusation = self.accusation or error
             raise
+        if self.pairs is not None and extent.space is HostSpace.STAGING:
+            self.pairs.note_host(self._shadow.clocks)
+        return view
 
     def completions(self) -> Sequence[Event]:
         if self._delivery in (Delivery.ALL, Delivery.DRAWN):
@@ -163,6 +168,11 @@ class WorldDevice(SimDevice):
             self.transfers.append(command)
         return None
 
+    def _apply(self, command: Command, by: Operation) -> None:
+        super()._apply(command, by)
+        if self.pairs is not None:
+            self.pairs.note(command, by, self._shadow)
+
     def _copy(self, command: Copy, by: Operation) -> None:
         super()._copy(command, by)
         if command.publishes is not None:
@@ -184,7 +194,7 @@ class Card:
     blobs: dict[tuple[int, int], bytes]
 
 
-def make_card(geometry: Geometry) -> Card | Refusal:
+def make_card(geometry: Geometry, *, is_counting_pairs: bool = False) -> Card | Refusal:
     """Started and idle."""
     plan = geometry.plan()
     if isinstance(plan, Refusal):
@@ -209,6 +219,8 @@ def make_card(geometry: Geometry) -> Card | Refusal:
         manifest.append((home, f"blob {layer} {expert}"))
     manifest += [(home, f"weight {name}") for name, home in plan.pack.weights.items()]
     device = WorldDevice(description, payload, geometry, blobs, manifest)
+    if is_counting_pairs:
+        device.pairs = Pairs(device._graphs)
     device.seal()
     runner = Runner(device, Recipe(plan, _dense_reads(geometry)), TERMINATORS, pause=device.pause)
     runner.start()

@@ -39,8 +39,8 @@ class Driver:
     """`sometimes` counts what happened in this world that a campaign wants to have seen. `is_lost`: failures took the
     device away, which ends a process and a world."""
 
-    def __init__(self, geometry: Geometry, *, is_recording: bool = False) -> None:
-        card = make_card(geometry)
+    def __init__(self, geometry: Geometry, *, is_recording: bool = False, is_counting_pairs: bool = False) -> None:
+        card = make_card(geometry, is_counting_pairs=is_counting_pairs)
         if isinstance(card, Refusal):
             raise WorldFault(f"this geometry has no plan: {card.reason}")
         self.card: Card = card
