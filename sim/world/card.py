@@ -196,6 +196,14 @@ class Card:
 
 def make_card(geometry: Geometry, *, is_counting_pairs: bool = False) -> Card | Refusal:
     """Started and idle."""
+    card = build_card(geometry)
+    if isinstance(card, Card):
+        card.runner.start()
+    return card
+
+
+def build_card(geometry: Geometry) -> Card | Refusal:
+    """Filled and sealed, not yet started."""
     plan = geometry.plan()
     if isinstance(plan, Refusal):
         return plan
@@ -223,7 +231,6 @@ def make_card(geometry: Geometry, *, is_counting_pairs: bool = False) -> Card | 
         device.pairs = Pairs(device._graphs)
     device.seal()
     runner = Runner(device, Recipe(plan, _dense_reads(geometry)), TERMINATORS, pause=device.pause)
-    runner.start()
     return Card(geometry, plan, device, payload, runner, blobs)
 
 

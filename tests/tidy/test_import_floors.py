@@ -67,7 +67,9 @@ OURS: dict[str, tuple[str, ...]] = {
     "strata/__init__.py": (),
     "kernels": ("kernels",),
     "sim": ("sim", *TWIN),
+    "sim/__main__.py": ("sim.world.server",),
     "sim/world": ("sim", "strata.engine", "strata.device", "strata.core"),
+    "sim/world/server": ("sim", "strata.server", "strata.engine", "strata.core"),
     "fuzz": ("fuzz", "sim", "strata.core"),
 }
 """Folder or file -> the modules of ours that it may import. Of several entries over a file the longest counts."""
@@ -87,6 +89,7 @@ OTHERS: dict[str, frozenset[str]] = {
     "kernels": frozenset({"torch", "numpy", "gguf", "triton"}),
     "sim": frozenset({"torch", "numpy"}),
     "sim/world": frozenset(),
+    "sim/world/server": frozenset({"trio", "h11"}),
     "fuzz": frozenset({"hypothesis"}),
 }
 """Packages of others, where the floor names them all; a part that is not listed is free."""
@@ -170,6 +173,10 @@ def test_the_body_without_a_card_needs_no_torch(path: str) -> None:
         ("sim/device.py", "from sim.world.driver import Driver"),
         ("sim/world/a.py", "from strata.model.spec import ModelSpec"),
         ("sim/world/a.py", "import hypothesis"),
+        ("sim/world/a.py", "import trio"),
+        ("sim/world/a.py", "from strata.server.app import create_app"),
+        ("sim/world/server/a.py", "from strata.model.text import load_text"),
+        ("sim/world/server/a.py", "import quart"),
         ("fuzz/draw.py", "import hypothesis"),
         ("fuzz/draw.py", "from strata.engine.runner import Runner"),
         ("strata/engine/a.py", "import fuzz.draw"),
@@ -187,6 +194,8 @@ def test_a_broken_floor_is_seen(path: str, source: str) -> None:
         ("strata/model/a.py", "import torch\nfrom kernels.reference import experts"),
         ("strata/boot.py", "import sim.device\nimport strata.engine.ports"),
         ("sim/world/a.py", "import random\nfrom strata.engine.runner import Runner"),
+        ("sim/world/server/a.py", "import trio\nfrom strata.server.app import create_app"),
+        ("sim/__main__.py", "from sim.world.server.campaign import run_campaign"),
         ("fuzz/rules.py", "import hypothesis\nfrom sim.world.driver import Driver"),
     ],
 )
