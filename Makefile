@@ -12,6 +12,8 @@ TORCH_INDEX ?=
 EXAMPLES ?= 2000
 FUZZ_SECONDS ?= 300
 FUZZ_SEED ?= $(shell date +%s)
+SIM_STEPS ?= 3000
+SIM_SEED ?= $(shell date +%s)
 TEST_ARGS ?=
 DEMO_ARGS ?=
 
@@ -30,7 +32,7 @@ endef
 # A comma in the text of a `call` would end its argument.
 TEST_EXTRAS := test,interpret
 
-.PHONY: help demo test lint format compile soak fuzz bench clean
+.PHONY: help demo test lint format compile soak fuzz sim bench clean
 
 help: ## this list
 	@sed -n '/^#/!q;s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
@@ -78,6 +80,9 @@ fuzz: $(VENV)/test.stamp ## seeded worlds, planted bugs and properties, FUZZ_SEC
 	@$(BIN)/python -m fuzz run --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED) --traces .cache/fuzz
 	@$(BIN)/python -m fuzz mutants --seconds $(FUZZ_SECONDS)
 	@STRATA_TEST_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -m "hypothesis and not gpu and not soak" $(TEST_ARGS)
+
+sim: $(VENV)/test.stamp ## the whole server in simulated worlds, SIM_STEPS=3000
+	@$(BIN)/python -m sim --seed $(SIM_SEED) --steps $(SIM_STEPS)
 
 # The demo's figures, with the commit and the machine beside them. Run it on a quiet machine.
 bench: $(VENV)/run.stamp ## the demo's figures, kept in bench/results/
