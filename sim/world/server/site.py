@@ -39,6 +39,7 @@ T = TypeVar("T")
 
 MODEL_ID = "world"
 CREATED_S = 1_800_000_000
+NUM_FAVOURS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,9 @@ class Site:
         before_s, after_s = (self._rng.uniform(*self.options.step_s) / 2 for _ in range(2))
         if self.options.slow_step_s and self._rng.randrange(self.options.slow_one_in) == 0:
             after_s += self.options.slow_step_s
+        device = self.card.device
+        if device.queues is not None and len(device.favours) < NUM_FAVOURS:  # which stream goes on while the host waits
+            device.favours.extend(self._rng.randrange(4) for _ in range(NUM_FAVOURS))
         with trio.CancelScope(shield=True):
             await trio.sleep(before_s)
         try:
