@@ -36,7 +36,7 @@ _ODD_MIX = 0xC2B2AE3D27D4EB4F
 
 
 class BytesPayload:
-    """Takes `arena_bytes` of physical memory as it is first written, `pack_bytes` and `staging_bytes` alike, and
+    """Takes `arena_bytes` of physical memory as it is first written, the bytes of every host space alike, and
     `range_bytes` of addresses. Raises ConfigError when the host does not even have the addresses, and then holds
     nothing."""
 
@@ -53,10 +53,13 @@ class BytesPayload:
             opened.callback(self._pack.close)
             self._staging = _open_range("staging", description.staging_bytes, _LESS_MODEL)
             opened.callback(self._staging.close)
+            self._parked = _open_range("parked", description.parked_bytes, "lower --parked-mib")
+            opened.callback(self._parked.close)
             self._memory_file = _open_memory_file(description.arena_bytes)
             opened.pop_all()
         self._arena_tensor = _tensor(self._arena)
-        self._host_tensors = {HostSpace.PACK: _tensor(self._pack), HostSpace.STAGING: _tensor(self._staging)}
+        self._pages = {HostSpace.PACK: self._pack, HostSpace.STAGING: self._staging, HostSpace.PARKED: self._parked}
+        self._host_tensors = {space: _tensor(pages) for space, pages in self._pages.items()}
 
     def map(self, segment_index: int, extent: Extent) -> None:
         self._arena.show(
@@ -86,7 +89,7 @@ class BytesPayload:
         program(_ScopedMemory(self, scope), args)
 
     def host(self, extent: HostExtent) -> memoryview:
-        pages = self._pack if extent.space is HostSpace.PACK else self._staging
+        pages = self._pages[extent.space]
         if not extent.size_bytes:
             return memoryview(b"")
         return memoryview(pages.buffer()).cast("B")[extent.offset_bytes : extent.end_bytes]
@@ -95,7 +98,7 @@ class BytesPayload:
         self._pack.protect()
 
     def close(self) -> None:
-        for pages in (self._arena, self._pack, self._staging):
+        for pages in (self._arena, *self._pages.values()):
             pages.close()
         os.close(self._memory_file)
 

@@ -7,10 +7,10 @@ the queues lets the streams go on. The twin knows nothing of the core's plans, t
 
     submit --> faults --> shadow: check, note --> (queues) --> payload: apply --> completions
 
-**Host access.** `host(extent)` on staging counts as an access by the host that reads and writes exactly `extent`,
-at the moment of the call: every command that touches those bytes must be known to be over, which the host learns
-only from the `Reached` of a later `Notify`. Ask for a view each time, and for no more than is needed; what is done
-later through a view that was kept goes unseen.
+**Host access.** `host(extent)` on staging or parked memory counts as an access by the host that reads and writes
+exactly `extent`, at the moment of the call: every command that touches those bytes must be known to be over, which the
+host learns only from the `Reached` of a later `Notify`. Ask for a view each time, and for no more than is needed; what
+is done later through a view that was kept goes unseen.
 
 **Reads.** Every byte of a declared read must be defined. A declared write defines its whole extent, and may read it.
 A publishing copy makes its version known when it is applied; `tables.py` says which version a launch may name.
@@ -63,7 +63,13 @@ __all__ = ["ARENA_ADDRESS", "PACK_ADDRESS", "CardRow", "Faults", "SimDevice", "d
 
 
 def describe_twin(
-    *, arena_bytes: int, segment_bytes: int, pack_bytes: int, staging_bytes: int, behind_bytes: int = 0
+    *,
+    arena_bytes: int,
+    segment_bytes: int,
+    pack_bytes: int,
+    staging_bytes: int,
+    behind_bytes: int = 0,
+    parked_bytes: int = 0,
 ) -> DeviceDescription:
     """A virtual card. Raises ValueError when the arena, or what is reserved behind it, is not whole segments."""
     if segment_bytes <= 0 or arena_bytes <= 0 or arena_bytes % segment_bytes:
@@ -71,7 +77,15 @@ def describe_twin(
     if behind_bytes < 0 or behind_bytes % segment_bytes:
         raise ValueError(f"behind_bytes={behind_bytes} must be a multiple of segment_bytes={segment_bytes}, 0 or more")
     return DeviceDescription(
-        "twin", arena_bytes, segment_bytes, pack_bytes, staging_bytes, ARENA_ADDRESS, PACK_ADDRESS, behind_bytes
+        name="twin",
+        arena_bytes=arena_bytes,
+        segment_bytes=segment_bytes,
+        pack_bytes=pack_bytes,
+        staging_bytes=staging_bytes,
+        arena_address=ARENA_ADDRESS,
+        pack_address=PACK_ADDRESS,
+        behind_bytes=behind_bytes,
+        parked_bytes=parked_bytes,
     )
 
 
@@ -280,7 +294,10 @@ class SimDevice:
             self._shadow.tables.publish(command.publishes, table, by)
 
     def _content_left_by(self, pair: CopyPair, by: Operation) -> Content:
-        """What the manifest says of the source's place in a blob goes with the bytes."""
+        """What the manifest says of the source's place in a blob goes with the bytes, and so does the name of what is
+        parked. Staging carries results whose names say nothing on the host."""
+        if isinstance(pair.target, HostExtent) and pair.target.space is HostSpace.PARKED:
+            return content_of(pair.source)
         content = content_of(pair.target)
         if isinstance(pair.source, HostExtent) and isinstance(pair.target, Access):
             whole_start = self._shadow.host.check_name(pair.source, content.name, by)

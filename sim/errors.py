@@ -12,7 +12,7 @@ class TwinError(DeviceError):
 
 
 class OutOfBounds(TwinError):
-    """Bytes beyond the end of the arena, the pack or the staging memory."""
+    """Bytes beyond the end of the arena or of a host space."""
 
 
 class MappingError(TwinError):

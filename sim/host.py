@@ -1,11 +1,12 @@
-"""Host memory as facts about bytes: the pack, immutable once sealed, and the staging buffers.
+"""Host memory as facts about bytes: the pack, immutable once sealed, and what commands write, staging and parked.
 
-Staging counts as undefined until the host asked for it (`SimDevice.host`) or a command wrote it. What the pack
-holds may be told by a manifest made from the model file: then a copy that takes the wrong blob is caught by name,
-although the core's own tables agree with it.
+The latter two count as undefined until the host asked for them (`SimDevice.host`) or a command wrote them. What the
+pack holds may be told by a manifest made from the model file: then a copy that takes the wrong blob is caught by name,
+although the core's own tables agree with it. What lies in parked memory has the name under which it left the card, so
+that K of one layer never comes back as V of another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sim.cells import Cell, Cells
 from sim.errors import ContentMismatch, OutOfBounds, PackError, UndefinedRead
@@ -13,26 +14,29 @@ from sim.interval import IntervalMap
 from sim.streams import Operation
 from strata.core.extent import HostExtent, HostSpace
 
+WRITABLE = (HostSpace.STAGING, HostSpace.PARKED)
+"""What commands may write."""
+
 
 class HostShadow:
-    def __init__(self, *, pack_bytes: int, staging_bytes: int, manifest: Sequence[tuple[HostExtent, str]]) -> None:
-        self._sizes = {HostSpace.PACK: pack_bytes, HostSpace.STAGING: staging_bytes}
-        self._names: IntervalMap[str | None] = IntervalMap(pack_bytes, None)
+    def __init__(self, sizes: Mapping[HostSpace, int], manifest: Sequence[tuple[HostExtent, str]]) -> None:
+        self._sizes = sizes
+        self._names: IntervalMap[str | None] = IntervalMap(sizes[HostSpace.PACK], None)
         for extent, name in manifest:
             assert extent.space is HostSpace.PACK, extent
             self._names.assign(extent.offset_bytes, extent.end_bytes, name)
-        self.staging = Cells(staging_bytes)
+        self.writable = {space: Cells(sizes[space]) for space in WRITABLE}
         self.is_sealed = False
 
     def cut(self, extent: HostExtent, by: Operation) -> list[Cell]:
-        """The cells of staging; of the pack none, since nobody changes it. Raises when `extent` leaves its space."""
+        """The cells there; of the pack none, since nobody changes it. Raises when `extent` leaves its space."""
         start = extent.offset_bytes
         end = start + extent.size_bytes
         if end > self._sizes[extent.space]:
             raise OutOfBounds(
                 f"{by} refused: {describe(extent)} ends beyond its {self._sizes[extent.space]:,} B", by.command
             )
-        return [] if extent.space is HostSpace.PACK else self.staging.cut(start, end)
+        return [] if extent.space is HostSpace.PACK else self.writable[extent.space].cut(start, end)
 
     def check_read(self, cells: list[Cell], extent: HostExtent, by: Operation) -> None:
         if extent.space is HostSpace.PACK:
@@ -50,8 +54,10 @@ class HostShadow:
             raise PackError(f"{by} refused: writes {describe(extent)}; no command may change the master", by.command)
 
     def check_name(self, extent: HostExtent, content: str | None, by: Operation) -> int | None:
-        """A copy out of the pack leaves `content` on the card: is that what the manifest says lies here? Gives where
-        the whole of it begins in the pack, None where the manifest has no name."""
+        """A copy out of host memory leaves `content` on the card: is that what is known to lie here? Gives where the
+        whole of it begins in the pack, None where the manifest has no name."""
+        if extent.space is HostSpace.PARKED:
+            self._check_parked_name(extent, content, by)
         if extent.space is not HostSpace.PACK:
             return None
         whole_start: int | None = None
@@ -65,6 +71,16 @@ class HostShadow:
             if name is not None and whole_start is None:
                 whole_start = start
         return whole_start
+
+    def _check_parked_name(self, extent: HostExtent, content: str | None, by: Operation) -> None:
+        for start, end, cell in self.writable[extent.space].meeting(extent.offset_bytes, extent.end_bytes):
+            name = None if cell.content is None else cell.content.name
+            if None not in (name, content) and name != content:
+                raise ContentMismatch(
+                    f"{by} refused: reads {describe(extent)} and says content={content!r}, but [{start}, {end}) left "
+                    f"the card as {name!r}",
+                    by.command,
+                )
 
 
 def describe(extent: HostExtent) -> str:

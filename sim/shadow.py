@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sim.cells import UNNAMED, Cell, Content
 from sim.errors import OrderError
-from sim.host import HostShadow
+from sim.host import WRITABLE, HostShadow
 from sim.streams import Clocks, Operation
 from sim.tables import Readers, Tables
 from sim.vram import Vram
@@ -27,9 +27,12 @@ class Shadow:
             segment_bytes=description.segment_bytes,
             num_segments=description.arena_bytes // description.segment_bytes,
         )
-        self.host = HostShadow(
-            pack_bytes=description.pack_bytes, staging_bytes=description.staging_bytes, manifest=manifest
-        )
+        sizes = {
+            HostSpace.PACK: description.pack_bytes,
+            HostSpace.STAGING: description.staging_bytes,
+            HostSpace.PARKED: description.parked_bytes,
+        }
+        self.host = HostShadow(sizes, manifest)
         self.tables = Tables(self.clocks, self.vram.cells)
 
     def access(
@@ -73,7 +76,7 @@ class Shadow:
         return readers
 
     def host_access(self, extent: HostExtent, by: Operation) -> None:
-        """The host asks for these bytes. Of staging it may write them, so no stream may still touch them."""
+        """The host asks for these bytes. But for the pack it may write them, so no stream may still touch them."""
         cells = self.host.cut(extent, by)
         self.clocks.check_write(cells, extent, by)
         self._note_write(cells, by)
@@ -113,10 +116,10 @@ class Shadow:
 
     def _cut(self, sides: Sequence[Side], by: Operation) -> list[list[Cell]]:
         """The cells of each side, none of which is cut by another one's."""
-        arena, staging = self.vram.cells, self.host.staging
-        before = arena.num_cuts + staging.num_cuts
+        spaces = (self.vram.cells, *self.host.writable.values())
+        before = sum(space.num_cuts for space in spaces)
         cells = [self._cells(side, by) for side in sides]
-        if arena.num_cuts + staging.num_cuts != before:
+        if sum(space.num_cuts for space in spaces) != before:
             cells = [self._cells(side, by) for side in sides]
         return cells
 
@@ -148,7 +151,7 @@ class Shadow:
 
     def _melt(self, side: Side | Extent) -> None:
         extent = side.extent if isinstance(side, Access) else side
-        space = self.host.staging if isinstance(extent, HostExtent) else self.vram.cells
+        space = self.host.writable[extent.space] if isinstance(extent, HostExtent) else self.vram.cells
         space.melt(extent.offset_bytes, extent.end_bytes)
 
 
@@ -158,15 +161,14 @@ def content_of(side: Side) -> Content:
 
 def check_group(pairs: Iterable[CopyPair], by: Operation) -> None:
     """The copies of one group run in any order, so none may write what another reads or writes."""
-    arena: list[tuple[int, int, bool]] = []
-    staging: list[tuple[int, int, bool]] = []
+    touched: dict[str, list[tuple[int, int, bool]]] = {"arena": [], **{space: [] for space in WRITABLE}}
     for pair in pairs:
         for side, is_write in ((pair.source, False), (pair.target, True)):
             if isinstance(side, Access):
-                arena.append((side.extent.offset_bytes, side.extent.end_bytes, is_write))
-            elif side.space is HostSpace.STAGING:
-                staging.append((side.offset_bytes, side.end_bytes, is_write))
-    for space, sides in (("arena", arena), ("staging", staging)):
+                touched["arena"].append((side.extent.offset_bytes, side.extent.end_bytes, is_write))
+            elif side.space in touched:
+                touched[side.space].append((side.offset_bytes, side.end_bytes, is_write))
+    for space, sides in touched.items():
         for start, end in _collisions(sides):
             raise OrderError(
                 f"{by} refused: two copies of one group meet in {space} [{start}, {end}) and at least one writes "

@@ -40,7 +40,7 @@ class Operation:
             return self.command
         kind = type(self.command).__name__.lower()
         if isinstance(self.command, HostExtent):
-            return f"access to staging by the host before #{self.index}"
+            return f"access to {self.command.space} by the host before #{self.index}"
         if isinstance(self.command, Launch):
             kind += f" {self.command.program}"
         elif isinstance(self.command, GraphLaunch):

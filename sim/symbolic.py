@@ -1,7 +1,7 @@
 """The payload without bytes: the twin's checks alone, for orderings by the ten thousand a second.
 
-The arena and the pack hold nothing, programs do not run. Staging is real, so that whoever plays the model can put
-there what a program would have left; copies and digests leave it as it is.
+The arena, the pack and parked memory hold nothing, programs do not run. Staging is real, so that whoever plays the
+model can put there what a program would have left; copies and digests leave it as it is.
 """
 
 from typing import Any
@@ -37,8 +37,8 @@ class SymbolicPayload:
         del program, args, scope
 
     def host(self, extent: HostExtent) -> memoryview:
-        """Staging as it is; of the pack, zeros that nobody keeps."""
-        if extent.space is HostSpace.PACK:
+        """Staging as it is; of the others, zeros that nobody keeps."""
+        if extent.space is not HostSpace.STAGING:
             return memoryview(bytearray(extent.size_bytes))
         return memoryview(self._staging)[extent.offset_bytes : extent.end_bytes]
 

@@ -27,6 +27,7 @@ class DeviceDescription:
     arena_address: int
     pack_address: int
     behind_bytes: int = 0  # reserved addresses behind the arena, for segments that are moved there for a while
+    parked_bytes: int = 0  # host memory for parked conversations
 
     @property
     def range_bytes(self) -> int:
@@ -79,7 +80,7 @@ class Device(Protocol):
         the extents as they are mapped and owned now; a later launch over moved bytes is an error."""
 
     def host(self, extent: HostExtent) -> memoryview:
-        """Host memory, writable: staging at any time, the pack until `seal`."""
+        """Host memory, writable: staging and parked at any time, the pack until `seal`."""
 
     def seal(self) -> None:
         """The pack is complete and immutable from here on."""

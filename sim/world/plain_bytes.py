@@ -18,6 +18,7 @@ class PlainBytes:
         self._arena = memoryview(bytearray(description.arena_bytes))
         self._pack = memoryview(bytearray(description.pack_bytes))
         self._staging = memoryview(bytearray(description.staging_bytes))
+        self._parked = memoryview(bytearray(description.parked_bytes))
         self._away: dict[int, bytes] = {}
         self._homes: dict[int, int] = {}  # offset in the arena -> physical segment
 
@@ -47,8 +48,8 @@ class PlainBytes:
         program(PlainMemory(self, scope), args)
 
     def host(self, extent: HostExtent) -> memoryview:
-        space = self._pack if extent.space is HostSpace.PACK else self._staging
-        return space[extent.offset_bytes : extent.end_bytes]
+        spaces = {HostSpace.PACK: self._pack, HostSpace.STAGING: self._staging, HostSpace.PARKED: self._parked}
+        return spaces[extent.space][extent.offset_bytes : extent.end_bytes]
 
     def seal(self) -> None:
         self._pack = self._pack.toreadonly()

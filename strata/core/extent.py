@@ -1,4 +1,4 @@
-"""Where bytes are: the arena's home addresses, and the two kinds of host memory a copy may name. Different types
+"""Where bytes are: the arena's home addresses, and the kinds of host memory that a copy may name. Different types
 for different address spaces, so that one is never taken for the other."""
 
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ class Extent:
 class HostSpace(StrEnum):
     PACK = "pack"  # the immutable master of every weight: blobs, then dense tensors
     STAGING = "staging"  # small pinned buffers that carry inputs to the card and results back
+    PARKED = "parked"  # the state of conversations that had to leave the card
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -52,6 +52,7 @@ class CardParts:
     arena: Arena
     pack: HostMemory
     staging: HostMemory
+    parked: HostMemory
     streams: Streams
     views: Views
     held: Held
@@ -63,9 +64,13 @@ class CudaDevice:
     def __init__(self, description: DeviceDescription, parts: CardParts, programs: Programs) -> None:
         self._description = description
         self._driver, self._arena, self._streams = parts.driver, parts.arena, parts.streams
-        self._host = {HostSpace.PACK: parts.pack, HostSpace.STAGING: parts.staging}
+        self._host = {
+            HostSpace.PACK: parts.pack,
+            HostSpace.STAGING: parts.staging,
+            HostSpace.PARKED: parts.parked,
+        }
         self._views, self._held = parts.views, parts.held
-        self._moves = Moves(parts.driver, parts.arena, parts.streams, pack=parts.pack, staging=parts.staging)
+        self._moves = Moves(parts.driver, parts.arena, parts.streams, self._host)
         self._tables = Tables(parts.arena, parts.pack)
         self._launches = Launches(
             description,

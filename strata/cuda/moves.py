@@ -4,6 +4,8 @@ All sides are checked before anything is issued. A copy is merged with its neigh
 memory was registered in two pieces. The pack is the master of every weight: read after the seal, never written.
 """
 
+from collections.abc import Mapping
+
 from strata.core.commands import Access, Copy, Digest, Fill, Stream
 from strata.core.errors import DeviceError
 from strata.core.extent import HostExtent, HostSpace
@@ -22,11 +24,9 @@ class Moves:
 
     __slots__ = ("_arena", "_driver", "_host", "_streams", "to_device_bytes", "to_host_bytes")
 
-    def __init__(
-        self, driver: Driver, arena: Arena, streams: Streams, *, pack: HostMemory, staging: HostMemory
-    ) -> None:
+    def __init__(self, driver: Driver, arena: Arena, streams: Streams, host: Mapping[HostSpace, HostMemory]) -> None:
         self._driver, self._arena, self._streams = driver, arena, streams
-        self._host = {HostSpace.PACK: pack, HostSpace.STAGING: staging}
+        self._host = host
         self.to_device_bytes = self.to_host_bytes = 0
 
     def copy(self, command: Copy) -> None:

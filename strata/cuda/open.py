@@ -29,6 +29,7 @@ def open_device(
     pack_bytes: int,
     staging_bytes: int,
     behind_bytes: int = 0,
+    parked_bytes: int = 0,
     ordinal: int = 0,
     max_pinned_bytes: int | None = None,
     block_bytes: int = BLOCK_BYTES,
@@ -37,9 +38,9 @@ def open_device(
     make_views: MakeViews | None = None,
 ) -> CudaDevice:
     """A card of `arena_bytes`, whatever more the real one has, and `behind_bytes` of addresses behind them. Takes all
-    of its memory now: the arena's segments, and pack and staging on the host, of whose pack at most `max_pinned_bytes`
-    are pinned. `digest` replaces the digest in torch operations (`torch_views.DigestProgram`). `api` and `make_views`
-    default to the driver's binding and torch.
+    of its memory now: the arena's segments, and pack, staging and parked memory on the host, of whose pack at most
+    `max_pinned_bytes` are pinned. `digest` replaces the digest in torch operations (`torch_views.DigestProgram`). `api`
+    and `make_views` default to the driver's binding and torch.
 
     Raises ConfigError for what can be changed (sizes, no card, no room on it), CudaFailure for the rest; either way
     everything is given back."""
@@ -61,6 +62,8 @@ def open_device(
         held.add(pack.close)
         staging = HostMemory(driver, "staging", staging_bytes, num_threads=num_threads, block_bytes=block_bytes)
         held.add(staging.close)
+        parked = HostMemory(driver, "parked", parked_bytes, num_threads=num_threads, block_bytes=block_bytes)
+        held.add(parked.close)
         streams = Streams(driver)
         held.add(streams.close)
         views = _open_views(driver, arena, pack, ordinal=ordinal, digest=digest, make_views=make_views)
@@ -73,8 +76,9 @@ def open_device(
             arena_address=arena.address,
             pack_address=pack.device_address,
             behind_bytes=behind_bytes,
+            parked_bytes=parked_bytes,
         )
-        parts = CardParts(driver, arena, pack, staging, streams, views, held)
+        parts = CardParts(driver, arena, pack, staging, parked, streams, views, held)
     return CudaDevice(description, parts, programs)
 
 

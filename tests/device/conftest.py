@@ -9,7 +9,7 @@ import pytest
 from sim.bytes import BytesPayload
 from sim.device import SimDevice, describe_twin
 from strata.device import Device, Programs
-from tests.device.cuda_bodies import DeviceOnFake, make_card
+from tests.device.cuda_bodies import PARKED_BYTES, DeviceOnFake, make_card
 
 DeviceFactory = Callable[[Programs], Device]
 
@@ -26,6 +26,7 @@ def make_twin(programs: Programs) -> Device:
         pack_bytes=PACK_BYTES,
         staging_bytes=STAGING_BYTES,
         behind_bytes=NUM_BEHIND * segment_bytes,
+        parked_bytes=PARKED_BYTES,
     )
     return SimDevice(description, programs, BytesPayload(description))
 

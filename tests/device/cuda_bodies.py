@@ -12,6 +12,7 @@ from tests.cuda.fake_driver import FakeDriver
 from tests.device.bench import GatherArgs, gather
 
 MIB = 1024 * 1024
+PARKED_BYTES = 32 * 1024
 
 
 class DeviceOnFake:
@@ -19,7 +20,7 @@ class DeviceOnFake:
 
     def __init__(self, programs: Programs) -> None:
         self._fake = FakeDriver()
-        self._device = open_on(self._fake, programs, behind_bytes=2 * SEGMENT_BYTES)
+        self._device = open_on(self._fake, programs, behind_bytes=2 * SEGMENT_BYTES, parked_bytes=PARKED_BYTES)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
@@ -54,6 +55,7 @@ def make_card(programs: Programs) -> Device:
         pack_bytes=64 * 1024,
         staging_bytes=16 * 1024,
         behind_bytes=2 * 2 * MIB,
+        parked_bytes=PARKED_BYTES,
         block_bytes=16 * 1024,
     )
 

@@ -61,6 +61,30 @@ def test_a_group_copies_every_pair_from_the_pack(bench: Bench) -> None:
         assert bench.get(target, 256) == pack_bytes(source, 256)
 
 
+def test_parked_bytes_come_back_in_pieces_and_elsewhere(bench: Bench) -> None:
+    """A conversation leaves the card in two pieces, others use its bytes, and half of each piece comes home."""
+    data, crossing = random.Random(3).randbytes(6000), bench.segment_bytes - 1500
+    bench.put(crossing, data)
+    away = [HostExtent(HostSpace.PARKED, offset, 3000) for offset in (17 * 1024 - 100, 1024)]
+    first, second = bench.at(crossing, 3000), bench.at(crossing + 3000, 3000)
+    bench.run(Copy(Stream.VERIFIER, (CopyPair(first, away[0]), CopyPair(second, away[1]))))
+    bench.put(crossing, bytes(6000))
+    home = tuple(
+        CopyPair(place.part(offset_bytes=1000, size_bytes=2000), bench.at(target, 2000))
+        for place, target in zip(away, (crossing + 1000, crossing + 4000), strict=True)
+    )
+    bench.run(Copy(Stream.VERIFIER, home))
+    assert bench.get(crossing, 6000) == bytes(1000) + data[1000:3000] + bytes(1000) + data[4000:]
+    assert bytes(bench.device.host(away[1])) == data[3000:]
+
+
+def test_a_copy_beyond_parked_memory_is_refused(bench: Bench) -> None:
+    bench.put(0, bytes(64))
+    beyond = HostExtent(HostSpace.PARKED, bench.description.parked_bytes - 63, 64)
+    with pytest.raises(DeviceError):
+        bench.device.submit([Copy(Stream.VERIFIER, (CopyPair(bench.at(0, 64), beyond),))])
+
+
 def test_fill_sets_exactly_its_extent(bench: Bench) -> None:
     bench.put(0, bytes(range(64)))
     bench.run(Fill(Stream.PROMPT, bench.at(5, 9), 0xA5))

@@ -22,13 +22,15 @@ from strata.core.commands import (
 )
 from strata.core.extent import Extent, HostExtent, HostSpace
 
-SEGMENT, ARENA, PACK, STAGING = 8, 56, 31, 23
+SEGMENT, ARENA, PACK, STAGING, PARKED = 8, 56, 31, 23, 29
 PROMPT, COPY, VERIFIER, DRAFTER = Stream.PROMPT, Stream.COPY, Stream.VERIFIER, Stream.DRAFTER
 
 
 def make_card(**options: Any) -> SimDevice:
     """Symbolic, sealed, nothing mapped."""
-    description = describe_twin(arena_bytes=ARENA, segment_bytes=SEGMENT, pack_bytes=PACK, staging_bytes=STAGING)
+    description = describe_twin(
+        arena_bytes=ARENA, segment_bytes=SEGMENT, pack_bytes=PACK, staging_bytes=STAGING, parked_bytes=PARKED
+    )
     card = SimDevice(description, {"work": lambda memory, args: None}, SymbolicPayload(description), **options)
     card.seal()
     return card
@@ -53,6 +55,10 @@ def pack(start: int, end: int) -> HostExtent:
 
 def staging(start: int, end: int) -> HostExtent:
     return HostExtent(HostSpace.STAGING, start, end - start)
+
+
+def parked(start: int, end: int) -> HostExtent:
+    return HostExtent(HostSpace.PARKED, start, end - start)
 
 
 def fill(target: Access, stream: Stream = PROMPT) -> Fill:

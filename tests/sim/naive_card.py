@@ -27,10 +27,14 @@ class Published:
 
 
 class NaiveCard:
-    def __init__(self, *, arena: int, segment: int, staging: int, num_segments: int) -> None:
+    def __init__(self, *, arena: int, segment: int, staging: int, parked: int, num_segments: int) -> None:
         self.segment, self.num_segments = segment, num_segments
         self.arena = [Byte() for _ in range(arena)]
-        self.staging = [Byte() for _ in range(staging)]
+        self.spaces = {
+            HostSpace.STAGING: [Byte() for _ in range(staging)],
+            HostSpace.PARKED: [Byte() for _ in range(parked)],
+            HostSpace.PACK: [],  # immutable: nothing there can be wrong
+        }
         self.backing: dict[int, int] = {}  # place -> segment index
         self.seen: dict[str, set[int]] = {actor: set() for actor in ("host", *c.Stream)}
         self.events: dict[str, set[int]] = {}
@@ -89,7 +93,12 @@ class NaiveCard:
                 bad = set()
                 if publishes and any(publishes.version <= version for version in self.versions):
                     bad.add("TableError")
+                bad |= set().union(*(self.parked_name(pair) for pair in pairs))
                 bad |= self.work(actor, me, [p.source for p in pairs], [p.target for p in pairs], bad)
+                for pair in pairs:
+                    if not bad and isinstance(pair.target, HostExtent) and pair.target.space is HostSpace.PARKED:
+                        for cell in self.cells(pair.target):
+                            cell.name = pair.source.content
                 if publishes and not bad:
                     table = [p.target for p in pairs if isinstance(p.target, c.Access)]
                     self.versions[publishes.version] = Published(me, table, publishes.entries)
@@ -187,6 +196,13 @@ class NaiveCard:
                 bad.add("ContentMismatch")
         return bad
 
+    def parked_name(self, pair: c.CopyPair) -> set[str]:
+        """What comes home must have the name under which it left."""
+        if not isinstance(pair.source, HostExtent) or pair.source.space is not HostSpace.PARKED:
+            return set()
+        names = {cell.name for cell in self.cells(pair.source)} - {None}
+        return {"ContentMismatch"} if pair.target.content and names - {pair.target.content} else set()
+
     def conflicts(self, cells, actor: str, *, is_write: bool) -> set[str]:
         for cell in cells:
             for operation, was_write in cell.touches:
@@ -201,8 +217,8 @@ class NaiveCard:
                 cell.is_defined, cell.name = True, getattr(side, "content", None)
 
     def cells(self, side) -> list[Byte]:
-        if isinstance(side, HostExtent):  # the pack is immutable: nothing there can be wrong
-            return self.staging[side.offset_bytes : side.end_bytes] if side.space is HostSpace.STAGING else []
+        if isinstance(side, HostExtent):
+            return self.spaces[side.space][side.offset_bytes : side.end_bytes]
         return [self.arena[at] for at in self.range(getattr(side, "extent", side))]
 
     def range(self, extent) -> range:

@@ -22,8 +22,9 @@ from strata.core.commands import (
 from strata.core.extent import Extent, HostExtent, HostSpace
 from tests.sim.naive_card import NaiveCard
 
-SEGMENT, NUM_SEGMENTS, RANGE, STAGING, PACK = 5, 4, 25, 7, 11
+SEGMENT, NUM_SEGMENTS, RANGE, STAGING, PACK, PARKED = 5, 4, 25, 7, 11, 9
 """Tiny, and without common factors. There is one place more than there are segments."""
+SIZES = {HostSpace.PACK: PACK, HostSpace.STAGING: STAGING, HostSpace.PARKED: PARKED}
 
 
 class Player:
@@ -70,9 +71,9 @@ class Player:
     def copy(self) -> Copy:
         access = self.access()
         space = self.random.choice([*HostSpace])
-        limit = (PACK if space is HostSpace.PACK else STAGING) - access.extent.size_bytes
+        limit = SIZES[space] - access.extent.size_bytes
         host = HostExtent(space, self.random.randint(0, limit), access.extent.size_bytes)
-        if space is HostSpace.STAGING and self.random.random() < 0.3:
+        if space is not HostSpace.PACK and self.random.random() < 0.4:
             return Copy(self.stream(), (CopyPair(access, host),))
         publishes = None
         if self.random.random() < 0.5:
@@ -98,8 +99,8 @@ class Player:
                                    Notify(self.stream(), "t")])  # fmt: skip
 
     def host(self) -> HostExtent:
-        start = self.random.randrange(STAGING)
-        return HostExtent(HostSpace.STAGING, start, self.random.randint(1, STAGING - start))
+        space, start = self.random.choice((HostSpace.STAGING, HostSpace.PARKED)), self.random.randrange(STAGING)
+        return HostExtent(space, start, self.random.randint(1, STAGING - start))
 
     def capture(self) -> tuple:
         return (self.random.choice("gh"), tuple(self.launch() for _ in range(self.random.randint(1, 2))))

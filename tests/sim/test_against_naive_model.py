@@ -31,7 +31,7 @@ from strata.core.commands import (
 )
 from strata.core.extent import Extent, HostExtent, HostSpace
 from tests.sim.naive_card import NaiveCard
-from tests.sim.player import NUM_SEGMENTS, PACK, RANGE, SEGMENT, STAGING, Player
+from tests.sim.player import NUM_SEGMENTS, PACK, PARKED, RANGE, SEGMENT, SIZES, STAGING, Player
 
 OWNERS, NAMES = ("a", "b"), (None, "x", "y")
 NUM_LONG_RUNS = 60
@@ -50,9 +50,9 @@ names = st.sampled_from(("p", "q"))
 def copies(draw: st.DrawFn) -> Copy:
     access = draw(accesses)
     space = draw(st.sampled_from(HostSpace))
-    limit = (PACK if space is HostSpace.PACK else STAGING) - access.extent.size_bytes
+    limit = SIZES[space] - access.extent.size_bytes
     host = HostExtent(space, draw(st.integers(0, limit)), access.extent.size_bytes)
-    if space is HostSpace.STAGING and draw(st.booleans()):
+    if space is not HostSpace.PACK and draw(st.booleans()):
         return Copy(draw(streams), (CopyPair(access, host),))
     publishes = None
     if draw(st.booleans()):
@@ -79,8 +79,8 @@ commands = st.one_of(
     st.builds(Notify, streams, st.just("t")),
     st.builds(GraphLaunch, streams, names, versions),
 )
-host_extents = st.integers(0, STAGING - 1).flatmap(
-    lambda at: st.integers(1, STAGING - at).map(lambda size: HostExtent(HostSpace.STAGING, at, size))
+host_extents = st.tuples(st.sampled_from((HostSpace.STAGING, HostSpace.PARKED)), st.integers(0, STAGING - 1)).flatmap(
+    lambda at: st.integers(1, STAGING - at[1]).map(lambda size: HostExtent(*at, size))
 )
 steps = st.one_of(
     commands,
@@ -139,9 +139,12 @@ class Pair:
             pack_bytes=PACK,
             staging_bytes=STAGING,
             behind_bytes=RANGE - NUM_SEGMENTS * SEGMENT,
+            parked_bytes=PARKED,
         )
         self.card = SimDevice(description, {"work": lambda memory, args: None}, SymbolicPayload(description))
-        self.naive = NaiveCard(arena=RANGE, segment=SEGMENT, staging=STAGING, num_segments=NUM_SEGMENTS)
+        self.naive = NaiveCard(
+            arena=RANGE, segment=SEGMENT, staging=STAGING, parked=PARKED, num_segments=NUM_SEGMENTS
+        )
         self.verdicts: Counter[str] = Counter()
         self.card.seal()
         self.run([Map(index, Extent(index * SEGMENT, SEGMENT)) for index in range(NUM_SEGMENTS - 1)])
@@ -170,7 +173,7 @@ def kind_of(step: object) -> str:
 
 VERDICTS = """
 Fill accepted,OwnershipError,MappingError,OrderError
-Copy accepted,OwnershipError,MappingError,OrderError,UndefinedRead,TableError
+Copy accepted,OwnershipError,MappingError,OrderError,UndefinedRead,ContentMismatch,TableError
 Launch accepted,OwnershipError,MappingError,OrderError,UndefinedRead,ContentMismatch
 Launch through a table accepted,OwnershipError,MappingError,OrderError,UndefinedRead,ContentMismatch,TableError
 GraphLaunch accepted,GraphError,OrderError,UndefinedRead,TableError
