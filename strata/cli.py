@@ -63,6 +63,10 @@ def build_parser() -> CommandParser:
     add_model_argument(inspect)
     inspect.set_defaults(run=_inspect, parser=inspect)
 
+    doctor = commands.add_parser("doctor", help="say whether this machine can serve, and what is missing")
+    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
+    doctor.set_defaults(run=_doctor, parser=doctor)
+
     plan = commands.add_parser("plan", help="show the memory map that serve would choose", usage=_usage("plan"))
     add_plan_arguments(plan)
     plan.set_defaults(run=_plan, parser=plan)
@@ -102,6 +106,13 @@ def _inspect(arguments: argparse.Namespace) -> int:
     from strata.commands.inspect import run
 
     return run(arguments.model)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    refuse_outside_server()
+    from strata.commands.doctor import run
+
+    return run(is_json=arguments.json)
 
 
 def _plan(arguments: argparse.Namespace) -> int:

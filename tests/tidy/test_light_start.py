@@ -65,7 +65,7 @@ def run(tmp_path: Path, *arguments: str) -> tuple[int, set[str], subprocess.Comp
     return result["code"], set(result["modules"]), process
 
 
-@pytest.mark.parametrize("command", [(), ("serve",), ("chat",), ("demo",), ("inspect",), ("plan",)])
+@pytest.mark.parametrize("command", [(), ("serve",), ("chat",), ("demo",), ("inspect",), ("plan",), ("doctor",)])
 def test_help_is_light(tmp_path: Path, command: tuple[str, ...]) -> None:
     code, modules, process = run(tmp_path, *command, "--help")
     assert code == 0 and process.stdout.startswith("usage: ") and process.stderr == ""
@@ -82,6 +82,15 @@ def test_a_refused_file_is_light_and_one_line(
     code, modules, process = run(tmp_path, command, str(paths[which]))
     assert code == 2, (code, process.stderr)
     assert "Traceback" not in process.stderr and 1 <= len(process.stderr.splitlines()) <= 3
+    assert not modules & set(HEAVY), modules & set(HEAVY)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_a_doctor_is_light_where_there_is_no_card(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    code, modules, process = run(tmp_path, "doctor", *arguments)
+    if "no CUDA driver" not in process.stdout:
+        pytest.skip("there is a driver, and a card in order is opened and measured with torch")
+    assert code in (0, 1) and process.stderr == ""
     assert not modules & set(HEAVY), modules & set(HEAVY)
 
 
