@@ -17,6 +17,9 @@ SHORT_CONTEXT, LONG_CONTEXT = 700, 2400
 MAX_DECISIONS = 24
 HANDOVER_FAULT_RATE = 0.3
 """While bytes change hands, in worlds with failures at all: there a failure has the most to spoil."""
+SHARED = (0, 0, 1, 100, 256, 300, 5000)
+ALL_OR_NOTHING = (0, 300, 5000, 5000, 5000)
+"""Recurrent state is taken up at its end or not at all."""
 FRESH = (0, 1, 2, 17, 255, 256, 257, 300, 511, 520)
 STREAMED_FRESH = (1026, 1300, 2100)
 LONG_FRESH = (1, 40, 256, 1024, 1025, 1026, 1300, 2100)
@@ -87,6 +90,7 @@ class Drawer:
     def __init__(self, rng: Random, geometry: Geometry) -> None:
         self._rng = rng
         self._fresh: tuple[int, ...] = FRESH
+        self._shared: tuple[int, ...] = SHARED if geometry.can_rewind else ALL_OR_NOTHING
         if geometry.context_tokens > SHORT_CONTEXT:
             self._fresh = STREAMED_FRESH if rng.random() < 0.6 else LONG_FRESH
         self._fault_rate = rng.choice((0.0, 0.0, 0.08, 0.2))
@@ -106,7 +110,7 @@ class Drawer:
         if not driver.is_open:
             return Begin(
                 fresh=rng.choice(self._fresh),
-                shared=rng.choice((0, 0, 1, 100, 256, 300, 5000)),
+                shared=rng.choice(self._shared),
                 base=rng.randrange(4),
                 salt=rng.randrange(6),
                 max_tokens=rng.choice((1, 1, 2, 4)),
@@ -121,9 +125,14 @@ class Drawer:
 
 def draw_world(seed: int, *, with_drawn_order: bool = True) -> tuple[Geometry, Random]:
     """The geometry of a seed, and the generator that draws its decisions. In one world of four bytes change when
-    streams get there; that is drawn apart, so that the other three are the same without it."""
+    streams get there, and in one of four some layers are recurrent; both are drawn apart, so that the other worlds are
+    the same without."""
     rng = Random(seed)
     geometry = draw_geometry(rng)
     if with_drawn_order and Random(f"order of {seed}").random() < 0.25:
         geometry = replace(geometry, delivery=Delivery.DRAWN)
+    apart = Random(f"state of {seed}")
+    if apart.random() < 0.25:
+        layers = range(len(geometry.blob_bytes))
+        geometry = replace(geometry, recurrent=tuple(layer for layer in layers if apart.random() < 0.6))
     return geometry, rng

@@ -104,6 +104,8 @@ def _with(decision: Decision, name: str, value: Any) -> Decision:
 def _plainer(geometry: Geometry) -> Iterator[Geometry]:
     if geometry.delivery is not Delivery.ALL:
         yield replace(geometry, delivery=Delivery.ALL)
+    if geometry.recurrent:
+        yield replace(geometry, recurrent=())
     if geometry.num_experts > 5:
         yield replace(geometry, num_experts=geometry.num_experts - 1)
     if len(geometry.blob_bytes) > 1:

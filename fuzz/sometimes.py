@@ -21,6 +21,8 @@ SOMETIMES = (
     "loan opened",
     "prefix reused",
     "nothing to read",
+    "recurrent state extended",
+    "recurrent state lost",
     "refill failed and was repeated",
     "recovery repeated",
     "streaming chunk",

@@ -245,6 +245,6 @@ def _dense_reads(geometry: Geometry) -> dict[tuple[str, int | None], tuple[str, 
     reads: dict[tuple[str, int | None], tuple[str, ...]] = {
         (program, layer): (f"blk.{layer}",)
         for layer in range(len(geometry.blob_bytes))
-        for program in (programs.ATTENTION, programs.ROUTER, programs.FFN)
+        for program in (programs.ATTENTION, programs.RECURRENT, programs.ROUTER, programs.FFN)
     }
     return reads | {(programs.EMBED, None): ("token_embd.weight",), (programs.HEAD, None): ("token_embd.weight",)}

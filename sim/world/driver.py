@@ -151,9 +151,12 @@ class Driver:
         self._expected = Expected(self.card.geometry, request, TERMINATORS)
         most = min(len(self._held), len(request.prompt_ids) - 1)
         reused = next((i for i in range(most) if self._held[i] != request.prompt_ids[i]), most)
+        if reused < len(self._held) and not self.card.geometry.can_rewind:
+            reused = 0
         self._fresh_tokens = len(request.prompt_ids) - 1 - reused
         self._held = self._held[:reused]
         self.sometimes["prefix reused"] += reused > 0
+        self.sometimes["recurrent state extended"] += reused > 0 and not self.card.geometry.can_rewind
         self.sometimes["nothing to read"] += self._fresh_tokens == 0
         self._guarded(lambda: self._started(reused))
 
@@ -173,7 +176,11 @@ class Driver:
             self._expect().take(token)
             self.card.runner.resume(token)
             return
-        is_window = isinstance(self.card.runner._state, Windowing)
+        state = self.card.runner._state
+        is_window = isinstance(state, Windowing)
+        if self._is_cancelled and isinstance(state, Reading) and not self.card.geometry.can_rewind:
+            self._held = ()  # some layers have read the chunk under way, others not
+            self.sometimes["recurrent state lost"] += 1
         outcome = self.card.runner.advance(is_cancelled=self._is_cancelled)
         match outcome:
             case HasClosed():

@@ -14,6 +14,8 @@ from strata.core.memory.shapes import PlanOptions
 
 HIDDEN_SIZE = 4
 VOCAB_SIZE = 257
+STATE_BYTES = 16
+"""Of a recurrent layer of `programs.py`: the position it stands at, and a hash of the ids before it."""
 MAX_EXPERTS = 32
 """The model of `programs.py` keeps a set of experts in 32 bits."""
 
@@ -29,7 +31,8 @@ class Delivery(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """`blob_bytes[layer]` is 0 for a dense layer; None lets the planner choose, as in `PlanOptions`."""
+    """`blob_bytes[layer]` is 0 for a dense layer; None lets the planner choose, as in `PlanOptions`. `recurrent`: the
+    layers that have state in place of K/V."""
 
     blob_bytes: tuple[int, ...]
     num_experts: int
@@ -42,6 +45,15 @@ class Geometry:
     num_cache_slots: int | None = None
     min_cache_slots: int | None = None
     delivery: Delivery = Delivery.ALL
+    recurrent: tuple[int, ...] = ()
+
+    def is_recurrent(self, layer: int) -> bool:
+        return layer in self.recurrent
+
+    @property
+    def can_rewind(self) -> bool:
+        """Whether a conversation can be taken up before its end."""
+        return not any(self.is_recurrent(layer) for layer in range(len(self.blob_bytes)))
 
     def inventory(self) -> ModelInventory:
         """One head, two floats a head: a K/V cell is four bytes of K and four of V."""
@@ -62,6 +74,7 @@ class Geometry:
                 *(WeightItem(f"blk.{layer}", 100 + layer) for layer in range(len(self.blob_bytes))),
             ),
             blob_bytes=self.blob_bytes,
+            state_bytes=tuple(STATE_BYTES * self.is_recurrent(layer) for layer in range(len(self.blob_bytes))),
         )
 
     def plan(self) -> Plan | Refusal:

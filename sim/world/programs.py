@@ -2,6 +2,8 @@
 
     embed      hidden = the tokens, and a mark that every later program changes
     attention  K and V cell p of a layer = a hash of (layer, ids 0..p); the mark takes in every cell up to p
+    recurrent  the state stands at the launch's first position and is a hash of (layer, ids before it); the mark takes
+               in what it becomes
     router     chooses experts by the mark
     experts    every blob, at the address that its row or table gives, must be byte for byte the one of this layer and
                expert; the experts done are noted
@@ -19,7 +21,7 @@ from functools import lru_cache
 from zlib import crc32
 
 from sim.errors import TwinError
-from sim.world.hashing import FIRST_CELL, chain, mix
+from sim.world.hashing import FIRST_CELL, chain, last_cell, mix
 from strata.core import programs
 from strata.core.extent import Extent
 from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
@@ -29,6 +31,7 @@ _PAIR = struct.Struct("<II")
 _MARK = struct.Struct("<I")
 _DONE = struct.Struct("<III")
 _HEADER = struct.Struct("<q")
+_STATE = struct.Struct("<qI")
 CELL_BYTES = 4
 
 
@@ -42,6 +45,7 @@ def world_programs(blobs: Mapping[tuple[int, int], bytes], *, num_experts: int) 
     return {
         programs.EMBED: embed,
         programs.ATTENTION: attention,
+        programs.RECURRENT: recurrent,
         programs.ROUTER: model.router,
         programs.EXPERTS: model.experts,
         programs.COMBINE: combine,
@@ -89,6 +93,23 @@ def attention(memory: Memory, args: LayerArgs) -> None:
     kv[half + position * CELL_BYTES : half + end] = cells
     memory.write(_rows(args.buffers, args.buffers.attention, rows))
     _set_mark(hidden, rows, crc32(kv[half : half + end], crc32(kv[:end], _mark_of(hidden, rows))))
+
+
+def recurrent(memory: Memory, args: LayerArgs) -> None:
+    assert args.state is not None
+    rows = args.rows
+    (position,) = _HEADER.unpack_from(memory.read(args.buffers.header), 0)
+    hidden = memory.write(_rows(args.buffers, args.buffers.hidden, rows))
+    state = memory.write(args.state)
+    stands_at, before = _STATE.unpack_from(state, 0)
+    if stands_at != position or (position == 0 and before):
+        raise WrongBytes(
+            f"recurrent of layer {args.layer}: position={position}, the state is {before:#x} at {stands_at}"
+        )
+    cells = chain(before if position else FIRST_CELL + args.layer, bytes(hidden[: rows * CELL_BYTES]))
+    _STATE.pack_into(state, 0, position + rows, last_cell(cells))
+    memory.write(_rows(args.buffers, args.buffers.attention, rows))
+    _set_mark(hidden, rows, crc32(state[: _STATE.size], _mark_of(hidden, rows)))
 
 
 def ffn(memory: Memory, args: LayerArgs) -> None:

@@ -74,7 +74,8 @@ def geometry_to_json(geometry: Geometry) -> dict[str, Any]:
 
 def geometry_from_json(values: Mapping[str, Any]) -> Geometry:
     delivery = Delivery(values.get("delivery", Delivery.ALL))
-    return Geometry(**{**values, "blob_bytes": tuple(values["blob_bytes"]), "delivery": delivery})
+    layers = {name: tuple(values.get(name, ())) for name in ("blob_bytes", "recurrent")}
+    return Geometry(**{**values, **layers, "delivery": delivery})
 
 
 def _canonical(value: Mapping[str, Any] | Sequence[Any]) -> str:

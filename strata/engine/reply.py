@@ -55,7 +55,8 @@ class Reply:
 
     def _note_read(self, read_tokens: int) -> None:
         prompt_tokens = len(self.request.prompt_ids)
-        self.num_read = read_tokens - self.cached_tokens
+        # A session with recurrent state holds nothing once it is given up; what was read for it was read all the same.
+        self.num_read = max(self.num_read, read_tokens - self.cached_tokens)
         if read_tokens == prompt_tokens - 1 and self.first_window_s is None:
             self.first_window_s = self.progress_s
         self.ticket.progress(Progress(self.num_read, prompt_tokens - self.cached_tokens))

@@ -135,7 +135,6 @@ def hybrid_machine() -> Machine:
     plan = plan_card(inventory, 1 << 20, PlanOptions(4096, ring_slots=4, num_cache_slots=9))
     assert not isinstance(plan, Refusal)
     reads = dense_reads(inventory) | {(programs.SHARED, 0): ("blk.0",)}
-    reads |= {(programs.RECURRENT, layer): (f"blk.{layer}",) for layer in (1, 3)}
     return Machine(Recipe(plan, reads), Addresses(1 << 40, 1 << 41))
 
 

@@ -22,8 +22,8 @@ from strata.engine.runner import HasClosed, HasSampled, Runner
 
 SEGMENT_BYTES = 256 * 1024
 PROGRAMS = (programs.EMBED, programs.ATTENTION, programs.ROUTER, programs.EXPERTS)
-PROGRAMS += (programs.COMBINE, programs.FFN, programs.HEAD, programs.SAMPLE, programs.COMMIT, programs.RECURRENT)
-PROGRAMS += (programs.DRAFT_INPUT, programs.DRAFT_KV, programs.DRAFT_HEAD)
+PROGRAMS += (programs.COMBINE, programs.FFN, programs.HEAD, programs.SAMPLE, programs.RECURRENT, programs.SHARED)
+PROGRAMS += (programs.COMMIT, programs.DRAFT_INPUT, programs.DRAFT_KV, programs.DRAFT_HEAD)
 
 
 def small_inventory(*, blob_bytes: tuple[int, ...] = (700, 0, 512, 640), num_experts: int = 12) -> ModelInventory:
@@ -42,6 +42,11 @@ def small_inventory(*, blob_bytes: tuple[int, ...] = (700, 0, 512, 640), num_exp
         weights=(WeightItem("token_embd.weight", 496), *(WeightItem(f"blk.{i}", 100) for i in range(len(blob_bytes)))),
         blob_bytes=blob_bytes,
     )
+
+
+def hybrid_inventory() -> ModelInventory:
+    """The small one with two recurrent layers."""
+    return replace(small_inventory(), state_bytes=(0, 512, 0, 256))
 
 
 def lending_inventory() -> ModelInventory:

@@ -9,12 +9,13 @@ import pytest
 import trio
 
 from strata.core.errors import DeviceError, RequestError
+from strata.core.inventory import ModelInventory
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import Broken, Finished, GenerationRequest, Progress, Text, Update
 from strata.core.serving.terminator import Emission
 from strata.engine.steward import BROKEN, Steward, read_line
 from strata.engine.thread import DeviceThread, run_inline
-from tests.engine.symbolic_card import Card, small_inventory, symbolic_card
+from tests.engine.symbolic_card import Card, hybrid_inventory, small_inventory, symbolic_card
 
 OPTIONS = PlanOptions(4096, chunk_tokens=256, ring_slots=5, num_cache_slots=7)
 END_ID = 2
@@ -47,9 +48,14 @@ class Site:
 
 @asynccontextmanager
 async def site(
-    replies: list[int], *, max_queued: int = 4, letters: Letters | None = None, **rest: object
+    replies: list[int],
+    *,
+    max_queued: int = 4,
+    letters: Letters | None = None,
+    inventory: ModelInventory | None = None,
+    **rest: object,
 ) -> AsyncIterator[Site]:
-    card = symbolic_card(small_inventory(), OPTIONS, arena_bytes=1 << 21, **rest)  # type: ignore[arg-type]
+    card = symbolic_card(inventory or small_inventory(), OPTIONS, arena_bytes=1 << 21, **rest)  # type: ignore[arg-type]
     advance = card.runner.advance
 
     def played(*, is_cancelled: bool) -> object:
@@ -175,6 +181,26 @@ async def test_a_cancel_ends_a_read_within_a_layer_and_frees_the_card():
         assert one.card.device.statistics().num_launches - cancelled_at[0] <= 12
         assert one.steward.statistics().num_cancelled == 1
         assert isinstance((await everything(one.steward.submit(ask())))[-1], Finished)
+
+
+async def test_tokens_that_were_read_stay_read_when_recurrent_state_is_given_up():
+    """The session is lost with the chunk that was cut short; the counter of tokens read must not run backwards."""
+    async with site([5, 6], inventory=hybrid_inventory()) as one:
+        await everything(one.steward.submit(ask(300, max_tokens=2)))
+        before = one.steward.statistics().prompt_tokens
+        longer = GenerationRequest("r", (*ask(300).prompt_ids, 5, *range(30), *ask(900).prompt_ids), 4)
+        ticket = one.steward.submit(longer)
+        with trio.fail_after(60):
+            async for update in ticket.updates():
+                assert isinstance(update, Progress)
+                assert update.fresh_tokens == len(longer.prompt_ids) - 301  # the session was extended
+                if update.read_tokens:
+                    ticket.cancel()
+        assert one.steward.statistics().num_cancelled == 1
+        read = one.steward.statistics().prompt_tokens - before
+        assert read >= 256 and read % 256 == 0
+        again = await everything(one.steward.submit(longer))
+        assert isinstance(again[-1], Finished) and again[-1].usage.cached_tokens == 0
 
 
 async def test_a_failed_command_breaks_one_request_and_not_the_next():

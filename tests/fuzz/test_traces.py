@@ -24,7 +24,7 @@ DECISIONS: st.SearchStrategy[Decision] = st.one_of(
     st.builds(Fault, NUMBERS, st.sampled_from(FaultKind)),
     st.builds(Favour, NUMBERS, NUMBERS),
 )
-GEOMETRY = geometry_that_lends(Delivery.CROSSED)
+GEOMETRY = replace(geometry_that_lends(Delivery.CROSSED), recurrent=(2,))
 
 
 @given(decisions=st.lists(DECISIONS, max_size=8), note=st.text(max_size=20))
@@ -78,3 +78,4 @@ def test_a_minimized_world_keeps_what_it_needs_and_nothing_else() -> None:
     assert isinstance(begin, Begin) and replace(begin, fresh=0) == Begin(0) and 257 <= begin.fresh <= 257 * 17 // 16
     assert rest == [Cancel()]
     assert (geometry.blob_bytes, geometry.num_experts, geometry.delivery) == ((5003,), 5, Delivery.ALL)
+    assert geometry.recurrent == ()
