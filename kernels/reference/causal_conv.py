@@ -33,3 +33,8 @@ def causal_conv(x: Tensor, weight: Tensor, state: Tensor, out: Tensor, scratch: 
         out.add_(term)
     state.copy_(history[rows:])
     sigmoid_mul(out, out, out, scratch)
+
+
+def remember(x: Tensor, state: Tensor) -> None:
+    """`state` moves on by the rows of x, as `causal_conv` moves it. x: f32 [rows, C]; state: f32 [taps - 1, C]."""
+    state.copy_(torch.cat((state, x))[x.shape[0] :])

@@ -6,7 +6,8 @@ token's key, and reads the answer for its query:
     M = exp(g) M        e = v - k^T M        M = M + k (beta e)^T        o = q^T M
 
 A token is one step of fixed shape over buffers of its own, so its bits depend on the state before it and on its own
-inputs: never on where a launch began or how many rows it had.
+inputs: never on where a launch began or how many rows it had. What it adds for its key is all that `replay` needs to
+do to M what the token did, to the last bit.
 """
 
 from dataclasses import dataclass
@@ -54,27 +55,51 @@ def delta_net(
     scratch: Scratch,
     *,
     is_tiled: bool,
+    added: Tensor | None = None,
 ) -> None:
     """out[t, h] is the answer of head h for token t, and `state` moves on by all tokens.
 
     query, key: f32 [rows, Hk, S], normalized and scaled; value, out: f32 [rows, Hv, S]; beta: f32 [rows, Hv];
     decay: f32 [rows, Hv], exp(g); state: f32 [Hv, S, S], rows are key dims. Value head h reads key head h % Hk with
-    `is_tiled`, else h // (Hv / Hk). All but the state may be strided over rows."""
-    (_, num_keys, width), num_heads = query.shape, value.shape[1]
+    `is_tiled`, else h // (Hv / Hk). added: f32 [rows, Hv, S], beta e of each token, where somebody asks for it. All but
+    the state may be strided over rows."""
+    num_heads, width = value.shape[1:]
     step = scratch.take_set(_Step.make, num_heads, width)
-    group = num_heads // num_keys
-    lead, at = ((group, num_keys), 0) if is_tiled else ((num_keys, group), 1)
     for row in range(query.shape[0]):
-        step.query.view(*lead, width).copy_(query[row].unsqueeze(at))
-        step.key.view(*lead, width).copy_(key[row].unsqueeze(at))
+        _spread(query[row], step.query, is_tiled=is_tiled)
+        _spread(key[row], step.key, is_tiled=is_tiled)
         state.mul_(decay[row].view(-1, 1, 1))
         torch.bmm(step.key, state, out=step.error)
         error = step.error.view(num_heads, width)
         torch.sub(value[row], error, out=error).mul_(beta[row].unsqueeze(1))
-        torch.mul(step.key.transpose(1, 2), step.error, out=step.update)
-        state.add_(step.update)
+        if added is not None:
+            added[row].copy_(error)
+        _add_outer(step, state)
         torch.bmm(step.query, state, out=step.output)
         out[row].copy_(step.output.view(num_heads, width))
+
+
+def replay(key: Tensor, added: Tensor, decay: Tensor, state: Tensor, scratch: Scratch, *, is_tiled: bool) -> None:
+    """`state` moves on by all tokens, as `delta_net` moved it when it gave `added`; shapes as there."""
+    step = scratch.take_set(_Step.make, added.shape[1], added.shape[2])
+    for row in range(key.shape[0]):
+        _spread(key[row], step.key, is_tiled=is_tiled)
+        step.error.squeeze(1).copy_(added[row])
+        state.mul_(decay[row].view(-1, 1, 1))
+        _add_outer(step, state)
+
+
+def _spread(source: Tensor, target: Tensor, *, is_tiled: bool) -> None:
+    """Each value head's vector from its key head. source: [Hk, S]; target: [Hv, 1, S]."""
+    (num_keys, width), num_heads = source.shape, target.shape[0]
+    group = num_heads // num_keys
+    lead, at = ((group, num_keys), 0) if is_tiled else ((num_keys, group), 1)
+    target.view(*lead, width).copy_(source.unsqueeze(at))
+
+
+def _add_outer(step: _Step, state: Tensor) -> None:
+    torch.mul(step.key.transpose(1, 2), step.error, out=step.update)
+    state.add_(step.update)
 
 
 def gates(beta: Tensor, alpha: Tensor, rate: Tensor, bias: Tensor, scratch: Scratch) -> None:

@@ -196,13 +196,13 @@ class Card:
 
 def make_card(geometry: Geometry, *, is_counting_pairs: bool = False) -> Card | Refusal:
     """Started and idle."""
-    card = build_card(geometry)
+    card = build_card(geometry, is_counting_pairs=is_counting_pairs)
     if isinstance(card, Card):
         card.runner.start()
     return card
 
 
-def build_card(geometry: Geometry) -> Card | Refusal:
+def build_card(geometry: Geometry, *, is_counting_pairs: bool = False) -> Card | Refusal:
     """Filled and sealed, not yet started."""
     plan = geometry.plan()
     if isinstance(plan, Refusal):

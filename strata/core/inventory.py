@@ -53,7 +53,8 @@ class ModelInventory:
 
     `state_bytes[layer]` is what a recurrent layer has in place of K/V, and 0 for a layer that attends; () where all of
     them do. `mixer_floats`: numbers a row that the widest layer works in before its FFN; None: query, key, value and
-    output of plain attention."""
+    output of plain attention. `journal_bytes`: what a recurrent layer notes of one row of a window that may be taken
+    back (`strata.core.programs`)."""
 
     architecture: str
     num_layers: int
@@ -74,6 +75,7 @@ class ModelInventory:
     window_work: tuple[Workspace, ...] = ()
     state_bytes: tuple[int, ...] = ()
     mixer_floats: int | None = None
+    journal_bytes: int = 0
 
     @property
     def state_kinds(self) -> frozenset[StateKind]:

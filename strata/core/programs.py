@@ -14,13 +14,18 @@ One layer, for `rows` tokens at positions header.position + 0 .. rows-1:
     expert_rows --combine--> hidden         summed in router order
     hidden --ffn--------> hidden            (dense layers, instead of router, experts, combine)
 
-then, in a window only: hidden --head--> logits --sample--> result, and where layers have state and the window has more
-than one row, snapshots --commit--> state, since a row that was not accepted must not have been.
+then, in a window only: hidden --head--> logits --sample--> result.
 
 The drafter is the layer behind the trunk (`lending.md` 2). It reads, for each token, the trunk's hidden row of the
 token before: hidden rows and tokens --draft input--> hidden, then its own layer, then --draft head--> one greedy token,
 which the next step takes in with the drafter's own hidden row. While a prompt is read only its K/V are filled:
 --draft kv-->.
+
+Cells of rows that are taken back are written anew by whoever comes to their positions. State has no cells, so a window
+of several rows leaves it where it is and notes in a *journal* what each row would do to it; `commit` does that for the
+rows that were accepted, with the bits that a window of just these rows would have left:
+
+    state(p) --recurrent, rows p..p+T-1--> journal        state(p), journal --commit k rows--> state(p+k)
 
 All numbers are little endian. Activations are float32 on the CPU reference.
 """
@@ -117,15 +122,15 @@ class EmbedArgs:
 class LayerArgs:
     """Of every program of a layer but `experts`. `kv` is the layer's K then V (see `KvFormat`), all positions, for
     `attention` and `draft kv`, which writes the rows' cells and nothing else; `state` what the layer remembers of all
-    positions before header.position, for `recurrent`, which leaves what it remembers after the rows, and in `snapshots`
-    what it remembers after each row but the last, [rows - 1, state]. None for the programs that do not read it."""
+    positions before header.position, for `recurrent`, which leaves what it remembers after the rows, or with a
+    `journal` leaves it as it is and notes the rows there. None for the programs that do not read it."""
 
     layer: int
     rows: int
     buffers: PassBuffers
     kv: Extent | None = None
     state: Extent | None = None
-    snapshots: Extent | None = None
+    journal: Extent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +169,13 @@ class SampleArgs:
 
 @dataclass(frozen=True, slots=True)
 class CommitArgs:
-    """After `sample`: where fewer than `rows` rows stand, `state` becomes the snapshot after the last that does."""
+    """Moves the state of `layer` on by the first `rows` rows of its journal, which has room for `max_rows`."""
 
     layer: int
     rows: int
+    max_rows: int
     state: Extent
-    snapshots: Extent
-    result: Extent
+    journal: Extent
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from strata.core.serving.machine import (
     first_state,
     landed,
 )
+from strata.core.serving.recurrent_state import commit_launches
 from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
 from strata.core.serving.steps import (
@@ -44,7 +45,7 @@ from strata.core.serving.steps import (
     ServingEvent,
     Started,
 )
-from strata.core.serving.windows import graph_rows, window_graph
+from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.device import Device, DeviceStatistics
 
 MAX_RECOVERIES = 3
@@ -136,6 +137,8 @@ class Runner:
             self._device.capture(window_graph(rows), launches)
             if plan.draft is not None:
                 self._device.capture(draft_graph(rows), draft_launches(self._recipe, rows=rows))
+                if committed := commit_launches(self._recipe, rows=rows):
+                    self._device.capture(commit_graph(rows), committed)
         self._step(Started())
 
     def begin(self, request: GenerationRequest) -> int:
@@ -189,8 +192,12 @@ class Runner:
         self._step(Continued(token_ids))
 
     def end(self, *, num_taken: int | None = None) -> None:
-        """The reply is over with the first `num_taken` of the tokens that were sampled last, or all of them."""
-        self._step(Ended(self._sampled[:num_taken], len(self._sampled)))
+        """The reply is over with the first `num_taken` of the tokens that were sampled last, or all of them. All is at
+        rest when this returns."""
+        self._step(Ended(self._sampled[:num_taken]))
+        while not self._is_idle():
+            self._gather()
+            self._step(Arrived())
 
     def recover(self) -> None:
         """After a DeviceError: drain what is open and take back what is lent, so that the next request finds

@@ -29,6 +29,7 @@ def inventory_of(spec: ModelSpec) -> ModelInventory:
         heads=(OUTPUT_HEAD,) if OUTPUT_HEAD in spec.dense else (),
         state_bytes=_state_bytes(spec),
         mixer_floats=spec.mixer_floats,
+        journal_bytes=FLOAT_BYTES * spec.recurrent.journal_floats if spec.recurrent else 0,
     )
 
 

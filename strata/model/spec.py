@@ -81,6 +81,11 @@ class RecurrentSpec:
         return self.matrix_floats + (self.num_conv_taps - 1) * self.num_channels
 
     @property
+    def journal_floats(self) -> int:
+        """What a row does to the state: the convolution's input, keys, what is to be added for them, and the decay."""
+        return self.num_channels + self.key_width + self.value_width + self.num_value_heads
+
+    @property
     def mixer_floats(self) -> int:
         """A row's working set: the convolution's input, the output gate, the heads' output, beta and alpha."""
         return self.num_channels + 2 * self.value_width + 2 * self.num_value_heads

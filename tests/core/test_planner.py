@@ -175,7 +175,7 @@ def test_a_cache_without_a_slot_for_one_token_is_refused():
 
 def hybrid() -> ModelInventory:
     """Layers 0 and 2 are recurrent, and one of them needs wider buffers than attention."""
-    return replace(inventory(), state_bytes=(1000, 0, 1000, 0), mixer_floats=100)
+    return replace(inventory(), state_bytes=(1000, 0, 1000, 0), mixer_floats=100, journal_bytes=300)
 
 
 def test_a_layer_has_kv_or_state_and_each_state_a_place_of_its_own():
@@ -198,3 +198,12 @@ def test_mixer_buffers_are_as_wide_as_the_widest_layer():
 def test_a_model_is_of_the_kinds_of_state_that_its_layers_have():
     assert inventory().state_kinds == {StateKind.KV}
     assert hybrid().state_kinds == {StateKind.KV, StateKind.RECURRENT}
+
+
+def test_only_a_window_of_several_rows_keeps_journals():
+    assert not any(extent.size_bytes for extent in planned(MIB, hybrid()).verifier.journals)
+    plan = planned(MIB, hybrid(), window_rows=4)
+    assert [extent.size_bytes for extent in plan.verifier.journals] == [1200, 0, 1200, 0]
+    verifier = next(region.extent for region in plan.regions if region.name == "verifier")
+    assert all(verifier.contains(extent) for extent in plan.verifier.journals if extent.size_bytes)
+    assert not any(extent.size_bytes for extent in planned(MIB, window_rows=4).verifier.journals)

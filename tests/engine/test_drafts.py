@@ -12,7 +12,6 @@ from strata.core.inventory import ModelInventory
 from strata.core.lending.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.machine import Windowing
-from strata.core.serving.prefix import NO_SESSION
 from strata.engine.runner import HasSampled
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
 
@@ -21,8 +20,8 @@ ROOM = LendingPolicy(room_min_tokens=0)
 ALL = LendingPolicy(room_min_tokens=0, is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=1024)
 
 
-def hybrid_inventory() -> ModelInventory:
-    return replace(drafting_inventory(), state_bytes=(512, 0, 768, 0))
+def recurrent_inventory() -> ModelInventory:
+    return replace(drafting_inventory(), state_bytes=(512, 0, 768, 0), journal_bytes=64)
 
 
 def card(
@@ -47,7 +46,7 @@ def graphs(served: Card) -> list[str]:
     seed=st.integers(0, 1 << 16),
 )
 def test_replies_with_drafts_pass_every_check(num_tokens, max_tokens, window_rows, policy, is_hybrid, seed):
-    inventory = hybrid_inventory() if is_hybrid else drafting_inventory()
+    inventory = recurrent_inventory() if is_hybrid else drafting_inventory()
     served = card(inventory, window_rows=window_rows, policy=policy, seed=seed)
     assert served.serve(prompt(num_tokens, max_tokens=max_tokens)) == max_tokens
     assert served.serve(prompt(200, max_tokens=5, first=1)) == 5
@@ -121,19 +120,25 @@ def test_a_reply_that_ends_inside_a_window_keeps_what_it_took():
     assert ids == (*prompt(300).prompt_ids, *taken[:-1])
 
 
-@pytest.mark.parametrize(("num_taken", "is_kept"), [(None, True), (1, False)])
-def test_state_of_rows_that_were_not_taken_is_no_session(num_taken, is_kept):
-    served = card(hybrid_inventory())
+@pytest.mark.parametrize("num_taken", [None, 1])
+def test_recurrent_state_follows_the_rows_that_were_taken(num_taken):
+    """And no further, also where the reply ends inside a window."""
+    served = card(recurrent_inventory())
     served.runner.begin(prompt(300, max_tokens=40))
+    taken: list[int] = []
     while True:
         served.play()
         outcome = served.runner.advance(is_cancelled=False)
         if isinstance(outcome, HasSampled):
             if len(outcome.token_ids) >= 2:
                 served.runner.end(num_taken=num_taken)
+                taken += outcome.token_ids[:num_taken]
                 break
+            taken += outcome.token_ids
             served.runner.resume(*outcome.token_ids)
-    assert (served.runner._state.at.session != NO_SESSION) is is_kept
+    assert served.runner._state.at.session.ids == (*prompt(300).prompt_ids, *taken[:-1])
+    commits = [name for name in graphs(served) if name.startswith("commit")]
+    assert commits[-1] == f"commit {num_taken or len(outcome.token_ids)}"
 
 
 @given(cancel=st.integers(0, 40), seed=st.integers(0, 99))

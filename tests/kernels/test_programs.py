@@ -23,8 +23,8 @@ from strata.model.architecture import spec_of
 from strata.model.gguf.model_file import open_model
 from strata.model.program_reads import dense_reads
 from strata.model.spec import ModelSpec
-from tests.fixtures.models import FAMILIES, write_random_model
-from tests.kernels.tiny_engine import TinyEngine
+from tests.fixtures.models import FAMILIES, HYBRIDS, write_random_model
+from tests.kernels.tiny_engine import NUM_DRAFTS, TinyEngine
 
 pytestmark = pytest.mark.slow
 
@@ -123,6 +123,35 @@ def test_the_coarser_the_cells_the_further_the_logits_move() -> None:
     assert moved[KvFormat.F32] == 0
     assert 0 < moved[KvFormat.F16] < moved[KvFormat.INT8] < moved[KvFormat.K8V4] < moved[KvFormat.Q4_0]
     assert moved[KvFormat.F16] < 1e-3 and moved[KvFormat.INT8] < 0.05 and moved[KvFormat.Q4_0] < 0.5
+
+
+@pytest.mark.parametrize("arch", [*HYBRIDS, "qwen3moe"])
+@given(st.lists(st.tuples(st.integers(1, 8), st.integers(0, 8)), min_size=1, max_size=NUM_DRAFTS), st.integers(0, 9))
+@settings(max_examples=4)
+def test_a_draft_taken_back_leaves_the_bits_of_the_rows_accepted(
+    arch: str, drafts: list[tuple[int, int]], first: int
+) -> None:
+    """Each draft is right for some rows and then wrong; what was accepted goes on as if nothing had been drafted."""
+    _, logits, memory = by_windows_of_one(arch, "F32", KvFormat.F16)
+    engine = TinyEngine(spec(arch))
+    if first:
+        engine.read_prompt(prompt()[:first], [first])
+    position = first
+    for rows, accepted in drafts:
+        rows = min(rows, NUM_TOKENS - position)
+        accepted = min(accepted, rows)
+        if rows == 0:
+            break
+        right = prompt()[position : position + accepted]
+        wrong = [(token + 7) % 320 for token in prompt()[position + accepted : position + rows]]
+        seen = engine.read_draft([*right, *wrong], position=position)
+        assert torch.equal(seen[:accepted], logits[position : position + accepted])
+        if accepted:
+            engine.commit(accepted)
+        position += accepted
+    for start in range(position, NUM_TOKENS):
+        assert torch.equal(engine.read_window([prompt()[start]], position=start)[1][0], logits[start])
+    assert same_memory(memory_of(engine), memory)
 
 
 @pytest.mark.parametrize(("arch", "quant", "kv_format"), [("mixtral", "Q4_1", "f32"), ("qwen3moe", "Q8_0", "f16")])

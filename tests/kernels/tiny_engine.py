@@ -12,6 +12,7 @@ from strata.core.kv import KvFormat, KvLayout, kv_layout
 from strata.core.programs import (
     ATTENTION,
     COMBINE,
+    COMMIT,
     EMBED,
     EXPERTS,
     FFN,
@@ -23,6 +24,7 @@ from strata.core.programs import (
     ROUTER,
     SAMPLE,
     SHARED,
+    CommitArgs,
     EmbedArgs,
     ExpertsArgs,
     HeadArgs,
@@ -38,6 +40,9 @@ from strata.model.program_reads import dense_reads
 from strata.model.programs.build import build_programs
 from strata.model.spec import ModelSpec
 from tests.kernels.flat_memory import ARENA_ADDRESS, FlatMemory
+
+NUM_DRAFTS = 12
+"""Each has journals of its own, so that none can count on what an earlier one left."""
 
 
 class TinyEngine:
@@ -68,6 +73,7 @@ class TinyEngine:
         layers = range(spec.num_layers)
         self.kv = {layer: self.memory.carve(self._kv_bytes()) for layer in layers if not spec.is_recurrent[layer]}
         self.state = {layer: self.memory.carve(self._state_bytes()) for layer in layers if spec.is_recurrent[layer]}
+        self.journals: dict[int, Extent] = {}  # of the window under way, where it keeps one
         self.prompt = self._pass_buffers(context_tokens)
         self.verifier = self._pass_buffers(MAX_WINDOW_ROWS)
         self.window = self._window_buffers()
@@ -101,6 +107,21 @@ class TinyEngine:
         size = len(ids) * self.spec.vocab_size
         logits = self.memory.raw(window.logits).view(torch.float32)[:size].view(len(ids), -1).clone()
         return hidden, logits
+
+    def read_draft(self, ids: Sequence[int], *, position: int) -> Tensor:
+        """A window whose rows may be taken back -> its logits [rows, V]. State stays where it is until `commit`."""
+        self.journals = {layer: self.memory.carve(self._journal_bytes()) for layer in self.state}
+        try:
+            return self.read_window(ids, position=position)[1]
+        finally:
+            self.noted, self.journals = self.journals, {}
+
+    def commit(self, rows: int) -> None:
+        """The first rows of the last draft are accepted."""
+        for layer, state in self.state.items():
+            journal = self.noted[layer]
+            args = CommitArgs(layer, rows, MAX_WINDOW_ROWS, state, journal)
+            self._run(COMMIT, args, [journal], [state])
 
     def set_sampling(self, sampling: SamplingParams, *, prompt_ids: Sequence[int], terminators: Iterable[int]) -> None:
         """The sampler's inputs at the start of a request."""
@@ -148,7 +169,9 @@ class TinyEngine:
         memory.raw(buffers.tokens).view(torch.int32)[:rows] = torch.tensor(list(ids), dtype=torch.int32)
         self._run(EMBED, EmbedArgs(rows, buffers), [buffers.tokens, *self._dense(EMBED, None)], [buffers.hidden])
         for layer in range(self.spec.num_layers):
-            self._mixer(LayerArgs(layer, rows, buffers, self.kv.get(layer), self.state.get(layer)))
+            self._mixer(
+                LayerArgs(layer, rows, buffers, self.kv.get(layer), self.state.get(layer), self.journals.get(layer))
+            )
             if self.spec.blobs[layer] is None:
                 reads = [buffers.hidden, *self._dense(FFN, layer)]
                 self._run(FFN, LayerArgs(layer, rows, buffers), reads, [buffers.normed, buffers.hidden])
@@ -160,8 +183,9 @@ class TinyEngine:
     def _mixer(self, args: LayerArgs) -> None:
         program, memory = (ATTENTION, args.kv) if args.kv else (RECURRENT, args.state)
         assert memory is not None, args
-        reads = [args.buffers.header, *self._dense(program, args.layer)]
-        self._run(program, args, reads, [memory, args.buffers.attention, args.buffers.hidden])
+        reads = [args.buffers.header, memory, *self._dense(program, args.layer)]
+        written = args.journal or memory
+        self._run(program, args, reads, [written, args.buffers.attention, args.buffers.hidden])
 
     def _mixture(self, layer: int, rows: int, buffers: PassBuffers, *, is_window: bool) -> None:
         routed = [buffers.router_ids, buffers.router_weights, buffers.router_counts]
@@ -213,6 +237,7 @@ class TinyEngine:
         row_bytes = 4 * (spec.mixer_floats + (5 + spec.num_experts_used) * spec.hidden_size)
         window_bytes = 4 * spec.vocab_size * (MAX_WINDOW_ROWS + 4)
         kv_bytes = (self._kv_bytes() + self._state_bytes() + 512) * spec.num_layers
+        kv_bytes += NUM_DRAFTS * (self._journal_bytes() + 256) * spec.num_layers
         return row_bytes * (self.context_tokens + MAX_WINDOW_ROWS) + window_bytes + kv_bytes + (64 << 10)
 
     def _kv_bytes(self) -> int:
@@ -228,6 +253,9 @@ class TinyEngine:
 
     def _state_bytes(self) -> int:
         return 4 * self.spec.recurrent.state_floats if self.spec.recurrent else 0
+
+    def _journal_bytes(self) -> int:
+        return 4 * self.spec.recurrent.journal_floats * MAX_WINDOW_ROWS if self.spec.recurrent else 0
 
     def _pass_buffers(self, max_rows: int) -> PassBuffers:
         spec, carve = self.spec, self.memory.carve

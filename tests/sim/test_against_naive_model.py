@@ -142,9 +142,7 @@ class Pair:
             parked_bytes=PARKED,
         )
         self.card = SimDevice(description, {"work": lambda memory, args: None}, SymbolicPayload(description))
-        self.naive = NaiveCard(
-            arena=RANGE, segment=SEGMENT, staging=STAGING, parked=PARKED, num_segments=NUM_SEGMENTS
-        )
+        self.naive = NaiveCard(arena=RANGE, segment=SEGMENT, staging=STAGING, parked=PARKED, num_segments=NUM_SEGMENTS)
         self.verdicts: Counter[str] = Counter()
         self.card.seal()
         self.run([Map(index, Extent(index * SEGMENT, SEGMENT)) for index in range(NUM_SEGMENTS - 1)])

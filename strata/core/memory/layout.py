@@ -2,7 +2,7 @@
 0, the bytes that they take, so the two can never disagree (`lending.md` 5, invariant 11).
 
     prompt arena:  header | tokens | hidden | normed | attention | router ... | expert rows | scratch | addresses | ring
-    verifier:      the same pass buffers for one window | logits | sampler inputs | result
+    verifier:      the same pass buffers for one window | logits | sampler inputs | result | journals
 """
 
 from dataclasses import dataclass
@@ -44,13 +44,13 @@ class PromptLayout:
 
 @dataclass(frozen=True, slots=True)
 class VerifierLayout:
-    """Everything decode windows run in, for windows of up to `max_rows` rows. `snapshots[layer]`: a layer's state after
-    each row but the last, 0 bytes where it has none; () in a model without state."""
+    """Everything decode windows run in, for windows of up to `max_rows` rows. `journals`: one extent a layer, empty for
+    a layer that attends, and for all where no window has a row that could be taken back."""
 
     max_rows: int
     buffers: PassBuffers
     window: WindowBuffers
-    snapshots: tuple[Extent, ...] = ()
+    journals: tuple[Extent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,10 @@ def carve_verifier(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> V
         result=bump.take(RESULT_BYTES),
         sampled=bump.take(max_rows * INT32_BYTES if inventory.drafter else 0),
     )
-    snapshots = tuple(bump.take((max_rows - 1) * size_bytes) for size_bytes in inventory.state_bytes)
-    return VerifierLayout(max_rows, buffers, window, snapshots)
+    journal_bytes = max_rows * inventory.journal_bytes if max_rows > 1 else 0
+    layers = range(inventory.num_layers)
+    journals = tuple(bump.take(journal_bytes if inventory.is_recurrent(layer) else 0) for layer in layers)
+    return VerifierLayout(max_rows, buffers, window, journals)
 
 
 def carve_draft(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> DraftLayout:

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strata.core import programs
-from strata.core.commands import Access, Fill, Launch, Stream, TableRead
+from strata.core.commands import Access, Launch, Stream, TableRead
 from strata.core.extent import Extent
 from strata.core.memory.layout import INT32_BYTES, INT64_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
-from strata.core.programs import CommitArgs, EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
+from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
 
 DenseReads = Mapping[tuple[str, int | None], tuple[str, ...]]
 """(program, layer) -> names of the dense tensors it reads; layer None for embed, head and sample."""
@@ -101,43 +101,19 @@ def launch_mixer(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch
 
 
 def launch_recurrent(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
-    """The state is read and written whole; it must stand at the position of the first row. A window of more rows than
-    one keeps it after each of them."""
-    state = Access(recipe.plan.state[layer], "state")
+    """The state is read and written whole; it must stand at the position of the first row. Rows of a window behind its
+    first may be taken back, so such a window writes the layer's journal instead."""
+    plan = recipe.plan
+    state = Access(plan.state[layer], "state")
     hidden = lane.rows_of(lane.buffers.hidden, rows)
-    kept = snapshots_of(recipe.plan, layer, rows) if lane.stream is Stream.VERIFIER and rows > 1 else None
+    journal = plan.verifier.journals[layer] if lane.stream is Stream.VERIFIER and rows > 1 else None
     return Launch(
         lane.stream,
         programs.RECURRENT,
-        LayerArgs(layer, rows, lane.buffers, state=recipe.plan.state[layer], snapshots=kept),
+        LayerArgs(layer, rows, lane.buffers, state=plan.state[layer], journal=journal),
         reads=(lane.whole(lane.buffers.header), hidden, state, *weights_read(recipe, programs.RECURRENT, layer)),
-        writes=(state, lane.rows_of(lane.buffers.attention, rows), hidden, *((lane.whole(kept),) if kept else ())),
+        writes=(lane.whole(journal) if journal else state, lane.rows_of(lane.buffers.attention, rows), hidden),
     )
-
-
-def launch_commit(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
-    """The state becomes what it was after the last row that stands."""
-    plan = recipe.plan
-    state, kept = Access(plan.state[layer], "state"), snapshots_of(plan, layer, rows)
-    result = lane.whole(plan.verifier.window.result)
-    return Launch(
-        lane.stream,
-        programs.COMMIT,
-        CommitArgs(layer, rows, state.extent, kept, result.extent),
-        reads=(result, lane.whole(kept), state),
-        writes=(state,),
-    )
-
-
-def snapshots_of(plan: Plan, layer: int, rows: int) -> Extent:
-    """State of `layer` after each row of a window but the last."""
-    size_bytes = (rows - 1) * plan.inventory.state_bytes[layer]
-    return plan.verifier.snapshots[layer].part(offset_bytes=0, size_bytes=size_bytes)
-
-
-def clear_state(plan: Plan, stream: Stream) -> tuple[Fill, ...]:
-    """Recurrent layers as they are before the first token of a conversation."""
-    return tuple(Fill(stream, Access(layer, "state"), 0) for layer in plan.state if layer.size_bytes)
 
 
 def launch_attention(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
@@ -300,9 +276,7 @@ def window_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[L
         else:
             launches.append(launch_ffn(recipe, lane, layer=layer, rows=rows))
     launches += [launch_head(recipe, lane, rows=rows), launch_sample(recipe, lane, rows=rows)]
-    inventory = recipe.plan.inventory
-    stateful = [layer for layer in range(inventory.num_layers) if inventory.is_recurrent(layer)] if rows > 1 else []
-    return (*launches, *(launch_commit(recipe, lane, layer=layer, rows=rows) for layer in stateful))
+    return tuple(launches)
 
 
 def address_row(table: Extent, plan: Plan, *, layer: int) -> Extent:

@@ -30,7 +30,6 @@ from strata.core.serving.drafting import fill_draft_kv
 from strata.core.serving.inputs import pack_header
 from strata.core.serving.launches import (
     Recipe,
-    clear_state,
     launch_embed,
     launch_ffn,
     launch_mixer,
@@ -38,6 +37,7 @@ from strata.core.serving.launches import (
     prompt_lane,
 )
 from strata.core.serving.prefix import NO_SESSION
+from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.standing import Standing, first_standing, notify
 from strata.core.serving.startup import mend
@@ -53,7 +53,7 @@ from strata.core.serving.steps import (
     Started,
     Upload,
 )
-from strata.core.serving.windows import drafts, first_inputs, graph_rows, window
+from strata.core.serving.windows import commit, drafts, first_inputs, graph_rows, window
 
 PROMPT_STREAMS = (Stream.PROMPT, Stream.COPY)
 
@@ -95,7 +95,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """Lent slots are being refilled, and nobody waits for a window."""
+    """Something is on its way that nobody's window waits for: what was lent, or recurrent state."""
 
     at: Standing
 
@@ -158,12 +158,8 @@ class Machine:
                 return self._first_window(state.at, request)
             case Windowing(), Continued(token_ids):
                 return self._next_window(state, token_ids)
-            case Windowing(), Ended(token_ids, num_sampled):
-                at, acts = _settled(state.at)
-                session = at.session.grown(state.token_id, *token_ids[:-1])
-                if num_sampled > len(token_ids):  # rows that the reply did not take have moved what cannot be rewound
-                    session = session.after_giving_up(self.plan.inventory.state_kinds)
-                return Idle(replace(at, session=session)), Orders(acts=acts)
+            case Windowing(), Ended(token_ids):
+                return self._end(state, token_ids)
             case Reading(), Ended():
                 return self._close(_read_until(state.at, state.chunk), None)
             case (Lending(), Ended()) | (Closing(request=None), Arrived()) | (Closing(), Ended()):
@@ -333,10 +329,24 @@ class Machine:
         at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
         num_left = state.num_left - len(token_ids)
         rows = min(num_left, graph_rows(self.plan)[-1])
-        orders = Orders(acts=acts)
+        orders = Orders(acts=acts).then(self._committed(state, token_ids))
         if rows > 1:
             orders = orders.then(drafts(standing_rows=len(token_ids), table_version=at.table_version))
         return self._window(Windowing(at, state.request, token_ids[-1], num_left, rows), orders)
+
+    def _end(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
+        """The reply took `token_ids` of what its last window gave."""
+        at, acts = _settled(state.at)
+        at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
+        committed = self._committed(state, token_ids)
+        if not committed.commands:
+            return Idle(at), Orders(acts=acts)
+        at, notice = notify(at, (Stream.VERIFIER,))
+        return Settling(at), Orders(acts=acts).then(committed).then(notice)
+
+    def _committed(self, state: Windowing, token_ids: tuple[int, ...]) -> Orders:
+        version = state.at.table_version
+        return commit(self.plan, rows=state.rows, taken_rows=len(token_ids), table_version=version)
 
     def _window(self, state: Windowing, orders: Orders) -> tuple[State, Orders]:
         orders = orders.then(window(self.plan, rows=state.rows, table_version=state.at.table_version))

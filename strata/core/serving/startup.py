@@ -12,8 +12,8 @@ from strata.core.memory.layout import INT64_BYTES
 from strata.core.memory.planner import Plan
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.inputs import copy_to_verifier
-from strata.core.serving.launches import clear_state
 from strata.core.serving.masters import block_blobs, copy_groups, masters_of, pairs_home
+from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.steps import Orders, Upload
 from strata.core.serving.table import publish_table, resident_blobs
 

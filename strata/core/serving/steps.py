@@ -42,10 +42,9 @@ class Continued:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The reply is over, or the client has left: close whatever is open. What was awaited last has been reached. Behind
-    a window: `token_ids` of the `num_sampled` that it sampled are the reply's."""
+    a window: `token_ids` are those that the reply took."""
 
     token_ids: tuple[int, ...] = ()
-    num_sampled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

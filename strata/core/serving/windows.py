@@ -1,7 +1,7 @@
 """Commands of decode windows: what a request's first one is given, and drafts and window of a round.
 
     first round     inputs -> window 1
-    later rounds    wait window_done -> draft r -> draft_done -> window T        r rows of the last window stand
+    later rounds    commit r, wait window_done -> draft r -> draft_done -> window T      r rows of the last window stand
 
 Without a drafter every window has one row. A window is one launch, whatever its rows; so are the drafts behind it.
 """
@@ -13,13 +13,17 @@ from strata.core.memory.layout import INT32_BYTES
 from strata.core.memory.planner import Plan
 from strata.core.serving.drafting import draft_graph
 from strata.core.serving.inputs import copy_to_verifier, pack_header, sampler_inputs
-from strata.core.serving.launches import clear_state
+from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.steps import Orders, Upload
 
 
 def window_graph(rows: int) -> str:
     return f"window {rows}"
+
+
+def commit_graph(taken_rows: int) -> str:
+    return f"commit {taken_rows}"
 
 
 def graph_rows(plan: Plan) -> range:
@@ -52,6 +56,13 @@ def window(plan: Plan, *, rows: int, table_version: int) -> Orders:
     )
     done = (Record(Stream.VERIFIER, "window_done"),) if plan.draft else ()
     return Orders((), (*commands, *done))
+
+
+def commit(plan: Plan, *, rows: int, taken_rows: int, table_version: int) -> Orders:
+    """What cannot be rewound follows the first `taken_rows` of a window of `rows`. One row has moved it already."""
+    if rows == 1 or not any(journal.size_bytes for journal in plan.verifier.journals):
+        return Orders()
+    return Orders((), (GraphLaunch(Stream.VERIFIER, commit_graph(taken_rows), table_version),))
 
 
 def drafts(*, standing_rows: int, table_version: int) -> Orders:

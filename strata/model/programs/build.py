@@ -9,7 +9,19 @@ from collections.abc import Mapping
 from kernels.reference.scratch import Scratch
 from strata.core.extent import Extent
 from strata.core.kv import KvFormat
-from strata.core.programs import ATTENTION, COMBINE, EMBED, EXPERTS, FFN, HEAD, RECURRENT, ROUTER, SAMPLE, SHARED
+from strata.core.programs import (
+    ATTENTION,
+    COMBINE,
+    COMMIT,
+    EMBED,
+    EXPERTS,
+    FFN,
+    HEAD,
+    RECURRENT,
+    ROUTER,
+    SAMPLE,
+    SHARED,
+)
 from strata.device import Program, Programs
 from strata.model.programs.feed_forward import FeedForwardPrograms
 from strata.model.programs.layers import LayerPrograms
@@ -50,5 +62,6 @@ def build_programs(
         SAMPLE: window.sample,
     }
     if spec.recurrent is not None:
-        programs[RECURRENT] = RecurrentPrograms(spec, spec.recurrent, weights, scratch).recurrent
+        recurrent = RecurrentPrograms(spec, spec.recurrent, weights, scratch)
+        programs |= {RECURRENT: recurrent.recurrent, COMMIT: recurrent.commit}
     return programs

@@ -5,6 +5,10 @@
                      -> beta, alpha ------> sigmoid; decay
     delta net of q, k, v, beta, decay -> o;   hidden += W_out( norm(o) * silu(z) )
 
+A launch with a journal leaves the state as it is and notes there, row by row, what moves it on:
+
+    qkv [C] | k [Hk S] | what is added for k [Hv S] | decay [Hv]
+
 A band of rows at a time; between bands, launches and windows nothing is kept but the layer's state, so any cut of the
 rows leaves the same bits.
 """
@@ -18,12 +22,13 @@ from torch import Tensor
 
 from kernels.reference.activation import silu_mul
 from kernels.reference.blocks import BAND_ROWS, spans
-from kernels.reference.causal_conv import causal_conv
-from kernels.reference.delta_net import delta_net, gates
+from kernels.reference.causal_conv import causal_conv, remember
+from kernels.reference.delta_net import delta_net, gates, replay
 from kernels.reference.l2_norm import l2_norm
 from kernels.reference.rms_norm import rms_norm
 from kernels.reference.scratch import Scratch
-from strata.core.programs import LayerArgs, PassBuffers
+from strata.core.extent import Extent
+from strata.core.programs import CommitArgs, LayerArgs, PassBuffers
 from strata.device import Memory
 from strata.model.program_reads import layer_tensor
 from strata.model.programs.feed_forward import hidden_rows
@@ -47,6 +52,24 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True)
+class _State:
+    """Of one layer (`RecurrentSpec`)."""
+
+    matrices: Tensor  # f32 [Hv, S, S]
+    history: Tensor  # f32 [taps - 1, C], last inputs of the convolution
+
+
+@dataclass(frozen=True, slots=True)
+class _Journal:
+    """Some rows of a journal, strided."""
+
+    qkv: Tensor  # f32 [rows, C]
+    key: Tensor  # f32 [rows, Hk, S]
+    added: Tensor  # f32 [rows, Hv, S]
+    decay: Tensor  # f32 [rows, Hv]
+
+
+@dataclass(frozen=True, slots=True)
 class RecurrentPrograms:
     spec: ModelSpec
     shape: RecurrentSpec
@@ -59,14 +82,31 @@ class RecurrentPrograms:
         hidden = hidden_rows(memory, buffers, rows, self.spec)
         whole = self._buffers(memory, buffers, rows)
         assert args.state is not None, args
-        matrices, history = self._state(memory.write(args.state))
+        state, journal = self._state_and_journal(memory, args, args.state)
         stem = layer_tensor(args.layer, "ssm_out")
         for start, stop in spans(rows, BAND_ROWS):
             band = whole.band(start, stop)
             self._project(memory, args.layer, hidden[start:stop], band)
-            self._mix(memory, args.layer, band, matrices, history)
+            self._mix(memory, args.layer, band, state, journal)
             self._gate(memory, args.layer, band)
             self.weights.project(memory, band.gate.flatten(1), stem, hidden[start:stop], accumulate=True)
+
+    def commit(self, memory: Memory, args: CommitArgs) -> None:
+        """The state moves on by the first rows of the journal."""
+        state = self._state(memory.write(args.state))
+        journal = self._journal(memory.read(args.journal), args.max_rows, args.rows)
+        is_tiled = self.shape.head_map is HeadMap.TILED
+        replay(journal.key, journal.added, journal.decay, state.matrices, self.scratch, is_tiled=is_tiled)
+        remember(journal.qkv, state.history)
+
+    def _state_and_journal(self, memory: Memory, args: LayerArgs, extent: Extent) -> tuple[_State, _Journal | None]:
+        """The state that this launch moves on: the layer's own, or a copy beside a journal."""
+        if args.journal is None:
+            return self._state(memory.write(extent)), None
+        copy = self.scratch.take("recurrent.state", (self.shape.state_floats,))
+        copy.copy_(memory.read(extent).view(torch.float32)[: self.shape.state_floats])
+        journal = self._journal(memory.write(args.journal), args.buffers.max_rows, args.rows)
+        return self._state(copy.view(torch.uint8)), journal
 
     def _buffers(self, memory: Memory, buffers: PassBuffers, rows: int) -> _Rows:
         shape = self.shape
@@ -75,11 +115,21 @@ class RecurrentPrograms:
         data = memory.write(first_rows(buffers.attention, rows, buffers)).view(torch.float32)
         return _Rows(*_consecutive(data, rows, sizes))
 
-    def _state(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The matrices, f32 [Hv, S, S], and the convolution's last inputs, f32 [taps - 1, C] (`RecurrentSpec`)."""
+    def _journal(self, journal: Tensor, max_rows: int, rows: int) -> _Journal:
+        """The first `rows` of the journal's `max_rows` rows."""
+        shape = self.shape
+        width = shape.journal_floats
+        whole = journal.view(torch.float32)[: max_rows * width].view(max_rows, width)[:rows]
+        sizes = [shape.num_channels, shape.key_width, shape.value_width, shape.num_value_heads]
+        qkv, key, added, decay = torch.split(whole, sizes, dim=1)
+        return _Journal(
+            qkv, key.view(rows, shape.num_key_heads, -1), added.view(rows, shape.num_value_heads, -1), decay
+        )
+
+    def _state(self, state: Tensor) -> _State:
         shape, data = self.shape, state.view(torch.float32)[: self.shape.state_floats]
         matrices = data[: shape.matrix_floats].view(shape.num_value_heads, shape.head_width, shape.head_width)
-        return matrices, data[shape.matrix_floats :].view(shape.num_conv_taps - 1, shape.num_channels)
+        return _State(matrices, data[shape.matrix_floats :].view(shape.num_conv_taps - 1, shape.num_channels))
 
     def _project(self, memory: Memory, layer: int, hidden: Tensor, band: _Rows) -> None:
         """Everything that comes of the normed rows, in whichever spelling the file has it."""
@@ -109,11 +159,11 @@ class RecurrentPrograms:
         for part, share in zip(parts, shares, strict=True):
             part.view(rows, heads, -1).copy_(share)
 
-    def _mix(self, memory: Memory, layer: int, band: _Rows, matrices: Tensor, history: Tensor) -> None:
+    def _mix(self, memory: Memory, layer: int, band: _Rows, state: _State, journal: _Journal | None) -> None:
         shape, rows = self.shape, band.qkv.shape[0]
         taps = self.weights.matrix(memory, layer_tensor(layer, "ssm_conv1d.weight"))
         mixed = self.scratch.take("recurrent.mixed", (BAND_ROWS, shape.num_channels))[:rows]
-        causal_conv(band.qkv, taps.t(), history, mixed, self.scratch)
+        causal_conv(band.qkv, taps.t(), state.history, mixed, self.scratch)
         query, key, value = self._query_key_value(mixed)
         for part, scale in ((query, 1.0 / math.sqrt(shape.head_width)), (key, 1.0)):
             self._to_unit_length(part, scale)
@@ -126,11 +176,16 @@ class RecurrentPrograms:
             value.view(rows, shape.num_value_heads, -1),
             band.beta,
             band.alpha,
-            matrices,
+            state.matrices,
             band.output,
             self.scratch,
             is_tiled=shape.head_map is HeadMap.TILED,
+            added=journal.added if journal else None,
         )
+        if journal:
+            journal.qkv.copy_(band.qkv)
+            journal.key.copy_(key.view(journal.key.shape))
+            journal.decay.copy_(band.alpha)
 
     def _query_key_value(self, channels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """channels: f32 [rows, C]."""
