@@ -27,6 +27,7 @@ TOUCHES = {
     "weights": (COPY_IN, LAUNCH, WINDOW, TRANSFER),
     "table": (COPY_IN, WINDOW, TRANSFER),
     "kv": (FILL, LAUNCH, WINDOW, TRANSFER),
+    "state": (FILL, LAUNCH, WINDOW, TRANSFER),
     "verifier": (COPY_IN, COPY_OUT, FILL, WINDOW, TRANSFER),
     "cache": (COPY_IN, LAUNCH, WINDOW, TRANSFER),
     "prompt": (COPY_IN, COPY_OUT, LAUNCH, TRANSFER),
@@ -35,7 +36,7 @@ TOUCHES = {
 }
 """What is done to each class at all."""
 
-NEVER_LENT = ("weights", "table", "kv", "verifier")
+NEVER_LENT = ("weights", "table", "kv", "state", "verifier")
 ONE_STREAM = {
     "verifier": (COPY_IN, COPY_OUT, FILL, WINDOW),
     "table": (COPY_IN, WINDOW),
@@ -45,7 +46,7 @@ ONE_STREAM = {
 }
 """Kinds that are only ever issued on one stream, of each class the same; copies into the ring have one of their own."""
 
-SELF_ORDERED = (LAUNCH, WINDOW, TRANSFER, MAP, HOST_ACCESS, FILL)
+SELF_ORDERED = (LAUNCH, WINDOW, TRANSFER, MAP, HOST_ACCESS)
 """Kinds that are issued on one stream, or by the host, wherever they occur."""
 
 
@@ -111,7 +112,7 @@ def _why_not_beside(kinds: set[str], region: str) -> str:
         return "the host asks for staging only when it knows that the copy which used it is over (4.1, host staging)"
     if region == "staging":
         return "verifier's inputs go up, and results down, only while both prompt streams rest (4, 6)"
-    if kinds == {LAUNCH, WINDOW} or region in ("kv", "weights"):
+    if kinds == {LAUNCH, WINDOW} or region in ("kv", "state", "weights"):
         return "prompt path and windows hand over to each other, nothing of the one runs beside the other (4, 6 and 8)"
     if region == "cache":
         return "lent slots come home while both prompt streams rest, and the window waits for `back` (4.1, refill)"

@@ -198,6 +198,8 @@ def make_card(geometry: Geometry, *, is_counting_pairs: bool = False) -> Card | 
     """Started and idle."""
     card = build_card(geometry, is_counting_pairs=is_counting_pairs)
     if isinstance(card, Card):
+        if is_counting_pairs:
+            card.device.pairs = Pairs(card.device._graphs)
         card.runner.start()
     return card
 
@@ -227,8 +229,6 @@ def build_card(geometry: Geometry, *, is_counting_pairs: bool = False) -> Card |
         manifest.append((home, f"blob {layer} {expert}"))
     manifest += [(home, f"weight {name}") for name, home in plan.pack.weights.items()]
     device = WorldDevice(description, payload, geometry, blobs, manifest)
-    if is_counting_pairs:
-        device.pairs = Pairs(device._graphs)
     device.seal()
     runner = Runner(device, Recipe(plan, _dense_reads(geometry)), TERMINATORS, pause=device.pause)
     return Card(geometry, plan, device, payload, runner, blobs)
