@@ -27,6 +27,7 @@ from strata.core.memory.pack import PackLayout
 from strata.core.memory.planner import Plan
 from strata.core.serving.launches import Recipe, blob_content, weight_content
 from strata.core.units import format_bytes
+from strata.device import Device
 from strata.engine.runner import Runner
 from strata.engine.steward import Steward
 from strata.engine.thread import DeviceThread
@@ -57,7 +58,7 @@ def run_server(planned: PlannedModel) -> int:
     logging.basicConfig(format="strata: %(message)s", level=logging.WARNING)
     logging.getLogger("strata").setLevel(logging.INFO)
     text = load_text(planned.file.metadata, context_tokens=planned.plan.options.context_tokens)
-    device = open_twin(planned)
+    device = open_device(planned)
     try:
         trio.run(_run, planned, text, device)
     except DeviceError as error:
@@ -78,6 +79,15 @@ def _tell_lost(error: BaseException) -> int:
     """The exit code, once the reason is told."""
     print(f"strata: the device is lost: {error}", file=sys.stderr)
     return EXIT_DEVICE_LOST
+
+
+def open_device(planned: PlannedModel) -> Device:
+    """The body that was asked for, with the model's weights in its pack, not yet mapped. Raises ConfigError."""
+    if planned.config.device.is_virtual:
+        return open_twin(planned)
+    from strata.boot_card import open_card  # needs triton and the driver's binding
+
+    return open_card(planned)
 
 
 def open_twin(planned: PlannedModel) -> SimDevice:
@@ -142,9 +152,15 @@ def _placed_blobs(pack: PackLayout) -> Iterator[tuple[int, int, HostExtent]]:
             yield layer, expert, home
 
 
-def make_steward(planned: PlannedModel, text: ModelText, device: SimDevice, thread: DeviceThread) -> Steward:
+def make_steward(planned: PlannedModel, text: ModelText, device: Device, thread: DeviceThread) -> Steward:
     plan, end_ids = planned.plan, text.tokenizer.end_ids
-    runner = Runner(device, Recipe(plan, dense_reads(planned.spec)), sorted(end_ids), pause=partial(time.sleep, 5e-5))
+    runner = Runner(
+        device,
+        Recipe(plan, dense_reads(planned.spec)),
+        sorted(end_ids),
+        pause=partial(time.sleep, 5e-5),
+        is_touched=not planned.config.device.is_virtual,
+    )
     return Steward(
         runner,
         terminators=end_ids,
@@ -167,7 +183,7 @@ def served_model(planned: PlannedModel) -> ServedModel:
     )
 
 
-async def _run(planned: PlannedModel, text: ModelText, device: SimDevice) -> None:
+async def _run(planned: PlannedModel, text: ModelText, device: Device) -> None:
     config, model = planned.config, served_model(planned)
     thread = DeviceThread()
     limits = ServerLimits(
@@ -227,10 +243,14 @@ def _say_plan(planned: PlannedModel) -> None:
     if planned.config.vram_bytes is not None and planned.config.vram_bytes != plan.arena_bytes:
         say(f"vram={planned.config.vram_bytes:,} B is not whole segments; the card has {plan.arena_bytes:,} B")
     say(
-        f"twin, a virtual card of {format_bytes(plan.arena_bytes)}: {spec.architecture}, context "
+        f"{_card(planned)} of {format_bytes(plan.arena_bytes)}: {spec.architecture}, context "
         f"{plan.options.context_tokens:,}, {len(plan.slots)} of {plan.inventory.num_pairs} experts resident, "
         f"chunk {plan.prompt.chunk_tokens}, ring {len(plan.prompt.ring)}"
     )
+
+
+def _card(planned: PlannedModel) -> str:
+    return "twin, a virtual card" if planned.config.device.is_virtual else "cuda, an arena"
 
 
 def _say_address(model: ServedModel, address: BoundAddress) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from strata.core.config.context import choose_context
 from strata.core.config.refusals import check_config
 from strata.core.config.switches import LendingSwitches
-from strata.core.config.values import ModelFacts, ServeConfig
+from strata.core.config.values import DeviceChoice, ModelFacts, ServeConfig
 from strata.core.errors import ConfigError, ModelError, Refusal
 from strata.core.inventory import ModelInventory
 from strata.core.lending.policy import NEVER, LendingPolicy
@@ -14,6 +14,7 @@ from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.units import KIB, MIB, align_up
 from strata.model.architecture import spec_of
+from strata.model.card_form import card_form, card_inventory, check_card_form
 from strata.model.drafter import with_drafter_of
 from strata.model.gguf.model_file import ModelFile, open_model
 from strata.model.inventory import inventory_of
@@ -46,12 +47,20 @@ def plan_model(config: ServeConfig) -> PlannedModel:
         reasons += error.reasons
     if reasons:
         raise ConfigError(*reasons)
-    inventory = inventory_of(spec)
     options = plan_options(config, spec)
-    plan = plan_card(inventory, config.arena_bytes, options)
+    plan = plan_card(_inventory(config, spec, options), config.arena_bytes, options)
     if isinstance(plan, Refusal):
         raise ConfigError(f"{plan.reason} ({_least_vram(config, plan)})")
     return PlannedModel(config, file, spec, plan)
+
+
+def _inventory(config: ServeConfig, spec: ModelSpec, options: PlanOptions) -> ModelInventory:
+    """As the model lies in its file, or as a card holds it."""
+    if config.device is not DeviceChoice.CUDA:
+        return inventory_of(spec)
+    if refusals := [*check_card_form(spec, kv_format=options.kv_format)]:
+        raise ConfigError(*(refusal.reason for refusal in refusals))
+    return card_inventory(spec, card_form(spec), context_tokens=options.context_tokens)
 
 
 def choose_drafter(config: ServeConfig, file: ModelFile, spec: ModelSpec) -> ModelSpec:

@@ -70,11 +70,12 @@ def count_reads_kernel(
 
 
 @triton.jit
-def accept_kernel(result, counts, tokens, header):
-    """The token in result[0] is taken: counted, put into tokens[0], and the position in header[0] moves on by one. A
-    token below 0 stands for none: it is not counted, and token 0 takes its place."""
+def accept_kernel(result, num_sampled, counts, tokens, header):
+    """The token in result[0], the only one of its window, is taken: counted, put into tokens[0], and the position in
+    header[0] moves on by one. A token below 0 stands for none: it is not counted, and token 0 takes its place."""
     token = tl.load(result)
     safe = tl.maximum(token, 0)
     tl.store(counts + safe, tl.load(counts + safe) + 1, mask=token >= 0)
+    tl.store(num_sampled, 1)
     tl.store(tokens, safe.to(tl.int32))
     tl.store(header, tl.load(header) + 1)

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
-"""What stands between the products of a dense layer, number by number."""
+"""What stands between the products of a feed-forward network, number by number."""
 
 import triton
 import triton.language as tl
@@ -14,6 +14,17 @@ def silu_mul_kernel(gate, up, out, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
     value = tl.load(gate + at, mask=inside, other=0.0)
     product = value / (1.0 + tl.exp(-value)) * tl.load(up + at, mask=inside, other=0.0)
     tl.store(out + at, product.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def add_gated_kernel(hidden, x, gate, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
+    """hidden[row] += sigmoid(gate[row]) * x[row]. hidden, x: f32 [rows, COLUMNS]; grid (rows, column blocks)."""
+    row, column = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < COLUMNS
+    at = row * COLUMNS + column
+    factor = 1.0 / (1.0 + tl.exp(-tl.load(gate + row)))
+    total = tl.load(hidden + at, mask=inside, other=0.0) + factor * tl.load(x + at, mask=inside, other=0.0)
+    tl.store(hidden + at, total, mask=inside)
 
 
 @triton.jit

@@ -39,6 +39,6 @@ def count_reads(ids: Tensor, addresses: Tensor, reads: Tensor, *, arena_address:
     )
 
 
-def accept(result: Tensor, counts: Tensor, tokens: Tensor, header: Tensor) -> None:
-    """result: int64 [1]; counts: int32 [V]; tokens: int32; header: int64, [0] = position."""
-    bookkeeping.accept_kernel[(1,)](result, counts, tokens, header, num_warps=1)
+def accept(result: Tensor, num_sampled: Tensor, counts: Tensor, tokens: Tensor, header: Tensor) -> None:
+    """result, num_sampled: int64 [1]; counts: int32 [V]; tokens: int32; header: int64, [0] = position."""
+    bookkeeping.accept_kernel[(1,)](result, num_sampled, counts, tokens, header, num_warps=1)

@@ -24,6 +24,13 @@ def silu_mul(gate: Tensor, up: Tensor, out: Tensor) -> None:
     elementwise.silu_mul_kernel[(num_rows, triton.cdiv(columns, block))](gate, up, out, COLUMNS=columns, BLOCK=block)
 
 
+def add_gated(hidden: Tensor, x: Tensor, gate: Tensor) -> None:
+    """hidden[row] += sigmoid(gate[row]) * x[row]. hidden, x: f32 [rows, columns]; gate: f32 [rows, 1]."""
+    num_rows, columns = x.shape
+    block = min(1024, triton.next_power_of_2(columns))
+    elementwise.add_gated_kernel[(num_rows, triton.cdiv(columns, block))](hidden, x, gate, COLUMNS=columns, BLOCK=block)
+
+
 def add_bias(x: Tensor, bias: Tensor) -> None:
     """x[row] += bias. x: f32 [rows, columns], whose rows may lie apart; bias: f32 [columns]."""
     num_rows, columns = x.shape
@@ -34,11 +41,22 @@ def add_bias(x: Tensor, bias: Tensor) -> None:
     )
 
 
-def route(logits: Tensor, ids: Tensor, weights: Tensor, *, weights_scale: float = 1.0) -> None:
-    """logits: f32 [rows, experts] -> ids int32, weights f32 [rows, used]: see `reference/router.py`."""
+def route(
+    logits: Tensor,
+    ids: Tensor,
+    weights: Tensor,
+    *,
+    weights_scale: float = 1.0,
+    is_sigmoid: bool = False,
+    bias: Tensor | None = None,
+    normalizes: bool = True,
+) -> None:
+    """logits: f32 [rows, experts] -> ids int32, weights f32 [rows, used]: see `reference/router.py`. bias: f32
+    [experts]."""
     num_experts = logits.shape[1]
     router.route_kernel[(logits.shape[0],)](
         logits,
+        logits if bias is None else bias,
         ids,
         weights,
         weights_scale,
@@ -46,6 +64,9 @@ def route(logits: Tensor, ids: Tensor, weights: Tensor, *, weights_scale: float 
         NUM_USED=ids.shape[1],
         EXPERTS=triton.next_power_of_2(num_experts),
         SMALLEST_SUM=MIN_WEIGHT_SUM,
+        IS_SIGMOID=is_sigmoid,
+        HAS_BIAS=bias is not None,
+        NORMALIZES=normalizes,
         num_warps=1,
     )
 

@@ -8,10 +8,9 @@ from torch import Tensor
 
 from kernels.reference.sample import TokenTables
 from kernels.triton import filtering, sampling
-from kernels.triton.sizes import SAMPLE_BLOCK, SEARCH_STEPS
+from kernels.triton.sizes import MAX_VOCAB, SAMPLE_BLOCK, SEARCH_STEPS
 
 FOUND = SEARCH_STEPS + 1
-MAX_VOCAB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ DOWN_GROUPED = GroupedSize(block_rows=128, block_columns=128, block_k=64, stages
 LINEAR_GROUPED = GroupedSize(block_rows=128, block_columns=128, block_k=64, stages=3, num_warps=4)
 LINEAR_F32 = GroupedSize(block_rows=32, block_columns=64, block_k=32, stages=2, num_warps=4)
 SPLIT_KEYS = 512  # keys of one split of window attention
+HEAD_DIMS = (16, 32, 64, 128, 256)
+MAX_VOCAB = 1 << 20  # ids that the sampler's order has room for
 MAX_EXPERTS = 512  # of one layer: bits of the selection that a launch is given
 PAIR_BLOCK = 128  # pairs (row, expert) that one program of the grouping sorts
 SAMPLE_BLOCK = 1024  # tokens of the vocabulary that one program of the sampler weighs
@@ -78,13 +80,15 @@ def rows_size(columns: int) -> RowsSize:
     return RowsSize(block_rows=4, groups=32) if columns % 1024 == 0 else RowsSize(block_rows=8, groups=8)
 
 
-def prompt_attention_size(*, head_dim: int, shared_bytes: int) -> PromptAttentionSize:
-    """shared_bytes: shared memory that one block may have on this card."""
+def prompt_attention_size(*, head_dim: int, shared_bytes: int, has_blocks: bool = False) -> PromptAttentionSize:
+    """shared_bytes: shared memory that one block may have on this card. has_blocks: K or V lie in blocks of 32, and
+    unpacking them takes registers that four warps do not have (sm_120, 2026-11-29, triton 3.7.1: 104 B spilled)."""
     if head_dim <= 128 and shared_bytes >= 224 * 1024:
         return PromptAttentionSize(block_rows=128, block_keys=128, stages=3, num_warps=8)
     if head_dim > 128:  # four warps would spill over K/V in blocks
         return PromptAttentionSize(block_rows=64, block_keys=32, stages=2, num_warps=8)
-    return PromptAttentionSize(block_rows=64, block_keys=64, stages=2, num_warps=4)
+    num_warps = 8 if has_blocks and head_dim == 128 else 4
+    return PromptAttentionSize(block_rows=64, block_keys=64, stages=2, num_warps=num_warps)
 
 
 def window_attention_size(

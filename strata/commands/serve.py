@@ -6,13 +6,16 @@ import sys
 from functools import partial
 from types import FrameType
 
-from strata.core.config.values import ServeConfig
+from strata.commands.doctor import refuse_without_card
+from strata.core.config.values import DeviceChoice, ServeConfig
 from strata.planning import plan_model
 
 
 def run(config: ServeConfig) -> int:
     """The exit code. Raises ConfigError with every reason not to start, without torch."""
     planned = plan_model(config)
+    if config.device is DeviceChoice.CUDA:
+        refuse_without_card()
     for number, exit_code in ((signal.SIGINT, 130), (signal.SIGTERM, 0)):
         signal.signal(number, partial(_leave, exit_code))
     from strata.boot import run_server

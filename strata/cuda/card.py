@@ -3,11 +3,25 @@
 Sizes come from here, from the device that was opened, never from a list of what the machine might have.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from strata.core.errors import ConfigError
 from strata.cuda.driver import Driver
 from strata.cuda.errors import CudaFailure
+
+
+@dataclass(frozen=True, slots=True)
+class CardLimits:
+    """What kernels are sized by. `shared_bytes`: shared memory that one block may have."""
+
+    shared_bytes: int
+    num_multiprocessors: int
+
+    @property
+    def num_programs(self) -> int:
+        """Of a launch that walks its work with as many programs as run at once: two for each multiprocessor."""
+        return 2 * self.num_multiprocessors
 
 
 class Card:
@@ -41,6 +55,17 @@ class Card:
         except CudaFailure:
             self.close()
             raise
+
+    def limits(self) -> CardLimits:
+        kinds = self.driver.api.CUdevice_attribute
+        shared_bytes, num_multiprocessors = (
+            int(self.driver.call("cuDeviceGetAttribute", kind, self._device))
+            for kind in (
+                kinds.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+                kinds.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+            )
+        )
+        return CardLimits(shared_bytes, num_multiprocessors)
 
     def free_bytes(self) -> int:
         """As the driver counts now, other processes' memory left out."""

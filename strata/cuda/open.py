@@ -6,7 +6,7 @@ from typing import Any
 
 from strata.core.extent import Extent
 from strata.cuda.arena import Arena
-from strata.cuda.card import Card
+from strata.cuda.card import Card, CardLimits
 from strata.cuda.device import CardParts, CudaDevice
 from strata.cuda.driver import Driver, load_api
 from strata.cuda.held import Held
@@ -17,12 +17,15 @@ from strata.device import DeviceDescription, Programs
 
 MAX_TOUCHING_THREADS = 16
 
+MakePrograms = Callable[[DeviceDescription, CardLimits], Programs]
+"""Programs that must know where the card is: called once, before the device takes its first command."""
+
 MakeViews = Callable[..., Views]
 """Called as `TorchViews` is, with keywords."""
 
 
 def open_device(
-    programs: Programs,
+    programs: Programs | MakePrograms,
     *,
     arena_bytes: int,
     segment_bytes: int,
@@ -78,6 +81,8 @@ def open_device(
             behind_bytes=behind_bytes,
             parked_bytes=parked_bytes,
         )
+        if callable(programs):
+            programs = programs(description, card.limits())
         parts = CardParts(driver, arena, pack, staging, parked, streams, views, held)
     return CudaDevice(description, parts, programs)
 

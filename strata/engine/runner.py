@@ -32,7 +32,7 @@ from strata.core.serving.machine import (
     landed,
 )
 from strata.core.serving.recurrent_state import commit_launches
-from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts
+from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
 from strata.core.serving.steps import (
     Arrived,
@@ -49,6 +49,7 @@ from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.device import Device, DeviceStatistics
 
 MAX_RECOVERIES = 3
+_TOUCHING = GenerationRequest("touch", (0, 0, 0), 1, SamplingParams(temperature=0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,18 @@ class RunnerSnapshot:
 
 
 class Runner:
-    """`pause` is called while a device has nothing to report yet; the twin always has."""
+    """`pause` is called while a device has nothing to report yet; the twin always has. With `is_touched`, `start` runs
+    every program once: on a card, a kernel is compiled when it runs for the first time."""
 
-    def __init__(self, device: Device, recipe: Recipe, terminators: Sequence[int], pause: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        device: Device,
+        recipe: Recipe,
+        terminators: Sequence[int],
+        pause: Callable[[], None],
+        *,
+        is_touched: bool = False,
+    ) -> None:
         description = device.describe()
         self._device, self._recipe, self._terminators, self._pause = device, recipe, tuple(terminators), pause
         self._places = Addresses(description.arena_address, description.pack_address)
@@ -120,6 +130,7 @@ class Runner:
         self._state: State = first_state(recipe.plan)
         self._awaits: tuple[str, ...] = ()
         self._num_acts = 0
+        self._is_touched = is_touched
         self._counts = self._began = RunnerCounts()
         self._read = NO_READ
         self._sampled: tuple[int, ...] = ()
@@ -140,6 +151,17 @@ class Runner:
                 if committed := commit_launches(self._recipe, rows=rows):
                     self._device.capture(commit_graph(rows), committed)
         self._step(Started())
+        if self._is_touched:
+            self._touch()
+
+    def _touch(self) -> None:
+        """A request of its own, read in a chunk and answered by a window; it counts for nothing."""
+        self.begin(_TOUCHING)
+        while not isinstance(outcome := self.advance(is_cancelled=False), HasClosed):
+            if isinstance(outcome, HasSampled):
+                self.end()
+        self._counts = self._began = RunnerCounts()
+        self._publish()
 
     def begin(self, request: GenerationRequest) -> int:
         """Submit the first part of a request, and say how many of its tokens the session has already. Only when
@@ -286,6 +308,8 @@ class Runner:
             num_drafts_accepted=self._counts.num_drafts_accepted + num_sampled - 1,
         )
         self._window_words = (hits, misses)
+        if min(words[:num_sampled]) < 0:  # how a card says it: its programs cannot raise
+            raise DeviceError("sample: no token can follow: no finite logit, or NaN")
         return tuple(words[:num_sampled])
 
 

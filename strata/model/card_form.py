@@ -7,15 +7,21 @@ Most types keep their size; those that no kernel reads become F16 and grow, so a
 not from the file. Knows nothing of how bytes are packed (`packed_reader.py`); needs neither torch nor numpy.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kernels.triton.formats import F32, card_type, packed_bytes
+from kernels.triton.sizes import HEAD_DIMS, MAX_EXPERTS, MAX_VOCAB
+from strata.core.errors import Refusal
 from strata.core.inventory import ModelInventory, WeightItem
+from strata.core.kv import KvFormat
 from strata.core.units import align_up
 from strata.model.blobs import PART_ALIGNMENT_BYTES
+from strata.model.card_work import card_work
 from strata.model.inventory import inventory_of
 from strata.model.spec import BlobLayout, BlobPart, ModelSpec, TensorInfo
+
+_TWIN = "give --device twin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +63,46 @@ def card_form(spec: ModelSpec) -> CardForm:
     return CardForm(dense, tuple(None if blob is None else _card_blob(blob) for blob in spec.blobs))
 
 
-def card_inventory(spec: ModelSpec, form: CardForm) -> ModelInventory:
-    """What the planner is told of a model that a card holds."""
+def check_card_form(spec: ModelSpec, *, kv_format: KvFormat) -> Iterator[Refusal]:
+    """What the kernels do not compute, though the reference does."""
+    if spec.head_dim not in HEAD_DIMS:
+        dims = ", ".join(map(str, HEAD_DIMS))
+        yield Refusal(f"device=cuda refused: head_dim={spec.head_dim}, the kernels attend in heads of {dims}; {_TWIN}")
+    if spec.num_experts > MAX_EXPERTS:
+        yield Refusal(
+            f"device=cuda refused: num_experts={spec.num_experts} a layer, the kernels know {MAX_EXPERTS}; {_TWIN}"
+        )
+    if spec.vocab_size > MAX_VOCAB:
+        yield Refusal(f"device=cuda refused: vocab_size={spec.vocab_size:,}, the sampler knows {MAX_VOCAB:,}; {_TWIN}")
+    if lacking := ", ".join(_not_on_a_card(spec)):
+        yield Refusal(
+            f"device=cuda refused: architecture={spec.architecture}, a card has no programs for {lacking}; {_TWIN}"
+        )
+    if spec.drafter is not None:
+        yield Refusal(
+            f"device=cuda refused: mtp was asked for, a card has no programs for a drafter; {_TWIN} or no --mtp"
+        )
+    if kv_format is KvFormat.F32:
+        yield Refusal("device=cuda refused: kv=f32, programs on a card keep K/V as f16 or in blocks; give --kv f16")
+
+
+def _not_on_a_card(spec: ModelSpec) -> Iterator[str]:
+    """What the reference computes and programs on a card do not, yet."""
+    if spec.recurrent is not None:
+        yield "recurrent layers"
+    if spec.has_attention_gate:
+        yield "gated attention"
+
+
+def card_inventory(spec: ModelSpec, form: CardForm, *, context_tokens: int) -> ModelInventory:
+    """What the planner is told of a model that a card holds, for a context of `context_tokens`."""
+    work = card_work(spec, context_tokens=context_tokens)
     return replace(
         inventory_of(spec),
         weights=tuple(WeightItem(name, matrix.size_bytes) for name, matrix in form.dense.items()),
         blob_bytes=tuple(0 if blob is None else blob.size_bytes for blob in form.blobs),
+        prompt_work=tuple(work.prompt.values()),
+        window_work=tuple(work.window.values()),
     )
 
 

@@ -20,8 +20,8 @@ def facts(**changes: object) -> ModelFacts:
 
 
 def test_all_reasons_are_given_at_once():
-    config = ServeConfig("m", DeviceChoice.CUDA, vram_bytes=1, context_tokens=1, port=70_000, max_queued=-1, api_key="")
-    words = ("vram=1 B", "ctx=1", "port=70000", "api-key", "queue=-1", "device=cuda")
+    config = ServeConfig("m", DeviceChoice.HIP, vram_bytes=1, context_tokens=1, port=70_000, max_queued=-1, api_key="")
+    words = ("vram=1 B", "ctx=1", "port=70000", "api-key", "queue=-1", "device=hip")
     assert len(reasons(config)) == len(words)
     assert all(word in reason for word, reason in zip(words, reasons(config), strict=True))
 
@@ -35,6 +35,10 @@ def test_the_defaults_are_not_refused(known):
     ("config", "reason"),
     [
         (ServeConfig("m", vram_segment_bytes=3 * MIB), "vram-segment-mib=3 MiB; give --vram-segment-mib a multiple of"),
+        (
+            ServeConfig("m", DeviceChoice.CUDA),
+            "device=cuda refused: a card's arena has no size of its own; give --vram",
+        ),
         (ServeConfig("m", vram_segment_bytes=0), "vram-segment-mib=0 MiB"),
         (ServeConfig("m", twin_segment_bytes=6 * KIB), "twin-segment-kib=6 KiB; give --twin-segment-kib a multiple of"),
         (ServeConfig("m", vram_segment_bytes=512 * MIB), "the default card is less than one segment of 536,870,912 B"),

@@ -164,6 +164,7 @@ def unbuilt_value(name: str, applies: Callable[[Case], bool]) -> Rule:
 RULES: tuple[Rule, ...] = (
     ("vram-segment-mib refused", "multiple of 2 MiB", lambda c: c.set_to.get("VRAM_SEGMENT_MIB") in ("0", "33")),
     ("twin-segment-kib refused", "multiple of 4 KiB", lambda c: c.set_to.get("TWIN_SEGMENT_KIB") in ("-4", "6")),
+    ("device=cuda refused", "give --vram", lambda c: c.set_to.get("DEVICE") == "cuda" and not c.given("VRAM")),
     ("vram refused", "raise --vram", lambda c: c.vram_bytes < c.segment_bytes),
     ("resident-budget-gib refused", "leave --resident-budget-gib out", lambda c: c.number("RESIDENT_BUDGET_GIB") < 0),
     ("cache-min-slots refused", "1 or more", lambda c: c.number("CACHE_MIN_SLOTS", 1) < 1),
@@ -267,7 +268,7 @@ RULES: tuple[Rule, ...] = (
         lambda c: c.facts is not None and c.on("PREFILL_HEAD_LOAN") and not c.facts.has_output_head,
     ),
     # What is not built.
-    unbuilt_value("DEVICE", lambda c: not c.is_virtual),
+    unbuilt_value("DEVICE", lambda c: c.set_to.get("DEVICE") == "hip"),
     unbuilt_value("RESIDENT_BUDGET_GIB", lambda c: c.given("RESIDENT_BUDGET_GIB")),
     unbuilt_value("SHORT_READ", lambda c: c.given("SHORT_READ")),
     unbuilt_flag("VERIFY_LENT"),

@@ -28,6 +28,9 @@ class FakeDriver(FakeMemory):
     CUmemAllocationType = SimpleNamespace(CU_MEM_ALLOCATION_TYPE_PINNED=1)
     CUmemLocationType = SimpleNamespace(CU_MEM_LOCATION_TYPE_DEVICE=1)
     CUmemAccess_flags = SimpleNamespace(CU_MEM_ACCESS_FLAGS_PROT_READWRITE=3)
+    CUdevice_attribute = SimpleNamespace(
+        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN=97, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT=16
+    )
     CUstream_flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
     CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
@@ -105,6 +108,9 @@ class FakeDriver(FakeMemory):
 
     def _cuDeviceGetUuid(self, device: int) -> SimpleNamespace:
         return SimpleNamespace(bytes=bytes(range(16)))
+
+    def _cuDeviceGetAttribute(self, attribute: int, device: int) -> int:
+        return {97: 99 * 1024, 16: 1}[attribute]
 
     def _cuDeviceTotalMem(self, device: int) -> int:
         return self.total_bytes
@@ -209,6 +215,7 @@ _RETURNS = frozenset(
         "cuDeviceGet",
         "cuDeviceGetName",
         "cuDeviceGetUuid",
+        "cuDeviceGetAttribute",
         "cuDeviceTotalMem",
         "cuDevicePrimaryCtxRetain",
         "cuMemGetInfo",

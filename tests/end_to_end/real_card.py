@@ -27,6 +27,7 @@ from strata.model.programs.build import build_programs
 from strata.planning import PlannedModel, choose_drafter
 
 SEGMENT_BYTES = 1024 * 1024
+GREEDY = SamplingParams(temperature=0.0)
 
 
 @dataclass
@@ -39,10 +40,17 @@ class RealCard:
     logits: list[bytes] = field(default_factory=list)
     cached_tokens: int = 0  # of the last request
 
-    def serve(self, ids: tuple[int, ...], *, max_tokens: int = 3, cancel_after_steps: int | None = None) -> list[int]:
-        """Greedy ids; the logits they came from are in `logits`."""
+    def serve(
+        self,
+        ids: tuple[int, ...],
+        *,
+        max_tokens: int = 3,
+        cancel_after_steps: int | None = None,
+        sampling: SamplingParams = GREEDY,
+    ) -> list[int]:
+        """Sampled ids; the logits they came from are in `logits`."""
         self.logits.clear()
-        self.cached_tokens = self.runner.begin(GenerationRequest("r", ids, max_tokens, SamplingParams(temperature=0.0)))
+        self.cached_tokens = self.runner.begin(GenerationRequest("r", ids, max_tokens, sampling))
         sampled: list[int] = []
         num_steps = 0
         while True:

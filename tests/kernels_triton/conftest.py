@@ -1,17 +1,10 @@
 """Without a card the kernels run in triton's interpreter; that must be settled before they are imported."""
 
-import importlib.util
-import os
-
 import pytest
 
-HAS_TRITON = importlib.util.find_spec("triton") is not None
+from tests.fixtures.interpreter import HAS_TRITON, settle
 
-if HAS_TRITON:
-    import torch
-
-    if not torch.cuda.is_available():
-        os.environ["TRITON_INTERPRET"] = "1"
+settle()
 
 
 class _WithoutTriton(pytest.Module):

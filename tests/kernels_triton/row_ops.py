@@ -288,6 +288,29 @@ def combine() -> RowOp:
     return RowOp("combine", ("combine_kernel",), 20, compute)
 
 
+def route_sigmoid() -> RowOp:
+    logits, bias = normal(20, 24).round(decimals=1), normal(24)
+
+    def compute(rows: list[int]) -> Tensor:
+        ids, weights = poisoned(len(rows), 4, dtype=torch.int32), poisoned(len(rows), 4)
+        some = logits[rows].contiguous()
+        launch_rows.route(some, ids, weights, is_sigmoid=True, bias=bias, normalizes=False)
+        return torch.cat([ids.float(), weights], dim=1)
+
+    return RowOp("route_sigmoid", ("route_kernel",), 20, compute)
+
+
+def add_gated() -> RowOp:
+    x, gate, hidden = normal(20, 300), normal(20, 1), normal(20, 300)
+
+    def compute(rows: list[int]) -> Tensor:
+        out = hidden[rows].clone()
+        launch_rows.add_gated(out, x[rows].contiguous(), gate[rows].contiguous())
+        return out
+
+    return RowOp("add_gated", ("add_gated_kernel",), 20, compute)
+
+
 def embed() -> RowOp:
     matrix = Matrix.random(Q4_K, rows=40, columns=512)
     tokens = torch.randint(0, 40, (8,), dtype=torch.int32).to(DEVICE)
@@ -334,6 +357,8 @@ OPS = (
     heads,
     heads_k8v4,
     route,
+    route_sigmoid,
+    add_gated,
     combine,
     embed,
     unpack,

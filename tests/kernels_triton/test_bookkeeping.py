@@ -40,8 +40,10 @@ def test_each_expert_counts_once_and_by_where_it_lies():
 def test_an_accepted_token_is_counted_and_the_position_moves_on(token, taken, counts):
     result, counted = torch.tensor([token], device=DEVICE), torch.zeros(4, dtype=torch.int32, device=DEVICE)
     tokens, header = poisoned(2, dtype=torch.int32), header_at(41)
-    launch_bookkeeping.accept(result, counted, tokens, header)
+    num_sampled = poisoned(1, dtype=torch.int64)
+    launch_bookkeeping.accept(result, num_sampled, counted, tokens, header)
     assert (counted.tolist(), tokens.tolist(), header[:2].tolist()) == (counts, [taken, 77], [42, 0])
+    assert num_sampled.tolist() == [1]
 
 
 def test_silu_and_bias_equal_the_formula():
@@ -49,6 +51,10 @@ def test_silu_and_bias_equal_the_formula():
     out = poisoned(3, 1100)
     launch_rows.silu_mul(gate, up, out)
     assert relative_error(out, torch.nn.functional.silu(gate.double()) * up.double()) < 1e-6
+    gate, hidden = normal(3, 1), normal(3, 1100)
+    expected = hidden.double() + torch.sigmoid(gate.double()) * up.double()
+    launch_rows.add_gated(hidden, up, gate)
+    assert relative_error(hidden, expected) < 1e-6
     wide = normal(3, 30)
     before = wide.clone()
     launch_rows.add_bias(wide[:, 5:25], bias)

@@ -30,6 +30,23 @@ def test_router_takes_the_lower_id_of_equals():
     assert relative_error(weights, expected) < 1e-6
 
 
+@pytest.mark.parametrize("is_sigmoid", [False, True])
+@pytest.mark.parametrize("normalizes", [False, True])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_router_chooses_and_weighs_as_the_reference(is_sigmoid, normalizes, has_bias):
+    """The bias changes who is chosen, never with what weight."""
+    logits, bias = normal(12, 24).round(decimals=1), normal(24)
+    kind = {"is_sigmoid": is_sigmoid, "normalizes": normalizes, "weights_scale": 2.5}
+    expected_ids, expected = torch.empty(12, 6, dtype=torch.int32), torch.empty(12, 6)
+    counts = torch.zeros(24, dtype=torch.int32)
+    known = bias.cpu() if has_bias else None
+    reference_router.route(logits.cpu(), expected_ids, expected, counts, SCRATCH, **kind, bias=known)
+    ids, weights = poisoned(12, 6, dtype=torch.int32), poisoned(12, 6)
+    launch_rows.route(logits, ids, weights, **kind, bias=bias if has_bias else None)
+    assert torch.equal(ids.cpu(), expected_ids)
+    assert relative_error(weights, expected) < 1e-6
+
+
 def test_combine_adds_in_router_order():
     parts, weights, hidden = normal(5, 4, 300), normal(5, 4), normal(5, 300)
     expected = hidden.cpu().clone()

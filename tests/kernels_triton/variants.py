@@ -77,7 +77,9 @@ def attention_variants(shared_bytes: int, head_dim: int, kv_format: tuple[int, i
     cache = {"KEY_TYPE": kv_format[0], "VALUE_TYPE": kv_format[1], "NUM_KV_HEADS": 4}
     kinds = {"keys": _cell_type(kv_format[0]), "values": _cell_type(kv_format[1])}
     name = f"{head_dim} {kv_format}"
-    prompt = constants(prompt_attention_size(head_dim=head_dim, shared_bytes=shared_bytes))
+    has_blocks = kv_format != (F16, F16)
+    size = prompt_attention_size(head_dim=head_dim, shared_bytes=shared_bytes, has_blocks=has_blocks)
+    prompt = constants(size)
     yield Variant(f"prompt_attention {name}", attention.prompt_attention_kernel, heads | cache | prompt, kinds)
     for max_rows in (1, 8):
         size = window_attention_size(
@@ -98,10 +100,18 @@ def _cell_type(type_id: int) -> str:
     return "*fp16" if type_id == F16 else "*u8"
 
 
-def small_variants() -> Iterator[Variant]:
+def small_variants(shared_bytes: int) -> Iterator[Variant]:
     few = {"NUM_EXPERTS": 128, "EXPERTS": 128}
     vocab, blocks = {"VOCAB": 151_936, "BLOCK": 1024}, {"BLOCKS": 256}
     dense = {"TYPE": 0, "ROWS": 128, "COLUMNS": 2048, "STRIDE": 128, "IS_ADDED": False}
+    added = {"TYPE": Q4_K, "ROWS": 2048, "COLUMNS": 4096, "STRIDE": 2048, "IS_ADDED": True}
+    yield Variant("linear_rows added", rows.linear_rows_kernel, added | constants(rows_size(4096)))
+    yield Variant(
+        "linear_grouped added",
+        grouped.linear_grouped_kernel,
+        added | constants(for_card(LINEAR_GROUPED, shared_bytes=shared_bytes)),
+        BF16_ROWS,
+    )
     yield Variant("linear_f32", grouped.linear_grouped_kernel, dense | constants(LINEAR_F32))
     yield Variant("count", grouping.count_kernel, few | {"PAIRS": 128})
     yield Variant("scan", grouping.scan_kernel, few)
@@ -110,10 +120,14 @@ def small_variants() -> Iterator[Variant]:
     norm = {"COLUMNS": 2048, "BLOCK": 2048, "X_STRIDE": 2048, "OUT_STRIDE": 2048}
     yield Variant("rms_norm", norms.rms_norm_kernel, norm)
     yield Variant("angles", norms.angles_kernel, {"HALF": 64, "BLOCK": 64, "num_warps": 1})
-    yield Variant("route", router.route_kernel, few | {"NUM_USED": 8, "SMALLEST_SUM": 2.0**-14, "num_warps": 1})
+    routing = few | {"NUM_USED": 8, "SMALLEST_SUM": 2.0**-14, "num_warps": 1}
+    for name, is_sigmoid in (("route", False), ("route sigmoid", True)):
+        kind = {"IS_SIGMOID": is_sigmoid, "HAS_BIAS": is_sigmoid, "NORMALIZES": True}
+        yield Variant(name, router.route_kernel, routing | kind)
     yield Variant("combine", router.combine_kernel, {"NUM_USED": 8, "COLUMNS": 2048, "BLOCK": 1024})
     wide = {"COLUMNS": 4096, "BLOCK": 1024}
     yield Variant("silu_mul", elementwise.silu_mul_kernel, wide, {"out": "*fp16"})
+    yield Variant("add_gated", elementwise.add_gated_kernel, wide)
     yield Variant("add_bias", elementwise.add_bias_kernel, wide | {"STRIDE": 5120})
     yield Variant("select", bookkeeping.select_kernel, few)
     counted = {"NUM_EXPERTS": 512, "EXPERTS": 512, "PAIRS": 16}
@@ -135,7 +149,10 @@ def all_variants(shared_bytes: int) -> Iterator[Variant]:
         for kv_format in KV_FORMATS:
             yield from attention_variants(shared_bytes, head_dim, kv_format)
         yield merge_variant(head_dim)
-    yield from small_variants()
+    for head_dim in (16, 32):  # of small models, whose K/V are f16
+        yield from attention_variants(shared_bytes, head_dim, KV_FORMATS[0])
+        yield merge_variant(head_dim)
+    yield from small_variants(shared_bytes)
 
 
 def representative_variants(shared_bytes: int) -> Iterator[Variant]:
@@ -143,7 +160,7 @@ def representative_variants(shared_bytes: int) -> Iterator[Variant]:
     yield from expert_variants(Q4_K, shared_bytes)
     yield from attention_variants(shared_bytes, 128, KV_FORMATS[0])
     yield merge_variant(128)
-    yield from small_variants()
+    yield from small_variants(shared_bytes)
 
 
 ARGUMENT_TYPES = {
@@ -211,6 +228,7 @@ ARGUMENT_TYPES = {
     "gate": "*fp32",
     "up": "*fp32",
     "reads": "*i64",
+    "num_sampled": "*i64",
     "arena_address": "i64",
     "arena_bytes": "i64",
     **{f"w{index}": "i32" for index in range(bookkeeping.WORDS)},

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from strata.core.config.context import MIN_CONTEXT_TOKENS, choose_context
 from strata.core.config.not_yet import advise
-from strata.core.config.values import ModelFacts, ServeConfig
+from strata.core.config.values import DeviceChoice, ModelFacts, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.kv import BLOCK_NUMBERS
 from strata.core.memory.shapes import CHUNK_GRID_TOKENS
@@ -63,6 +63,8 @@ def _check_card(config: ServeConfig) -> Iterator[Refusal]:
             f"twin-segment-kib refused: twin-segment-kib={twin_bytes / KIB:g} KiB; give --twin-segment-kib a multiple "
             f"of {TWIN_PAGE_BYTES // KIB} KiB"
         )
+    if config.device is DeviceChoice.CUDA and config.vram_bytes is None:
+        yield Refusal("device=cuda refused: a card's arena has no size of its own; give --vram (see `strata doctor`)")
     if config.vram_bytes is not None and config.vram_bytes < config.segment_bytes:
         yield Refusal(
             f"vram refused: vram={config.vram_bytes:,} B is less than one segment of {config.segment_bytes:,} B; "

@@ -4,7 +4,7 @@ asked for is ignored in silence."""
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from strata.core.config.values import ServeConfig
+from strata.core.config.values import DeviceChoice, ServeConfig
 from strata.core.errors import Refusal
 
 
@@ -24,7 +24,7 @@ class NotYet:
 
 
 def _device(config: ServeConfig) -> object:
-    return None if config.device.is_virtual else config.device
+    return config.device if config.device is DeviceChoice.HIP else None
 
 
 def _budget(config: ServeConfig) -> object:
@@ -45,7 +45,7 @@ def _value(name: str, field: str) -> NotYet:
 
 
 NOT_YET = (
-    NotYet("--device", _device, "give --device twin, a virtual card on the CPU", "cuda and hip"),
+    NotYet("--device", _device, "give --device twin, a virtual card on the CPU, or cuda", "hip"),
     NotYet("--resident-budget-gib", _budget),
     _value("--short-read", "short_read_tokens"),
     _flag("--verify-lent", "is_lent_verified"),

@@ -165,7 +165,7 @@ def launch_shared_expert(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -
         programs.SHARED,
         LayerArgs(layer, rows, lane.buffers),
         reads=(lane.rows_of(lane.buffers.normed, rows), hidden, *weights_read(recipe, programs.SHARED, layer)),
-        writes=(hidden,),
+        writes=(hidden, *lane.scratch),
     )
 
 

@@ -1,0 +1,148 @@
+"""The card's half of boot: a CUDA body, a packed model in its host memory, and programs over the kernels, joined.
+
+Imported only when a card was asked for: it needs triton and the driver's binding. What decides lies elsewhere; here
+one part's values become another's, and the start is refused where the card could not keep what the plan promises.
+"""
+
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import torch
+
+from kernels.triton.launch_experts import ExpertShape
+from strata.core.errors import ConfigError
+from strata.cuda.card import CardLimits
+from strata.cuda.device import CudaDevice
+from strata.cuda.open import MakeViews, open_device
+from strata.cuda.programs.build import build_card_programs
+from strata.cuda.programs.model import CardModel, DenseMatrix
+from strata.device import DeviceDescription, Programs
+from strata.host_memory import available_bytes
+from strata.model.card_form import CardBlob, CardForm, card_form
+from strata.model.card_work import card_work
+from strata.model.packed_reader import PackedReader
+from strata.model.rope_frequencies import rope_frequencies
+from strata.model.spec import Gating, ModelSpec, RopePairing
+from strata.planning import PlannedModel
+
+ORDINAL = 0
+"""Of the card that serves, among those that CUDA_VISIBLE_DEVICES leaves."""
+
+
+def open_card(
+    planned: PlannedModel, *, api: Any = None, make_views: MakeViews | None = None, torch_device: str | None = None
+) -> CudaDevice:
+    """A card with the model's weights, packed, in its pinned host memory; nothing is mapped yet. Reads the whole file
+    once. `api`, `make_views` and `torch_device` stand in for the driver, torch's views and torch's name of the card.
+
+    Raises ConfigError where there is no such card, or card or host have too little memory."""
+    plan = planned.plan
+    _check_host_memory(plan.pack.size_bytes + plan.staging.size_bytes)
+    form = card_form(planned.spec)
+    device = open_device(
+        partial(_programs, card_model(planned, form), torch.device(torch_device or f"cuda:{ORDINAL}")),
+        arena_bytes=plan.arena_bytes,
+        segment_bytes=planned.config.segment_bytes,
+        pack_bytes=plan.pack.size_bytes,
+        staging_bytes=plan.staging.size_bytes,
+        behind_bytes=plan.behind_bytes,
+        ordinal=ORDINAL,
+        api=api,
+        make_views=make_views,
+    )
+    with ExitStack() as until_filled:
+        until_filled.callback(device.close)
+        _check_pinning(device)
+        fill_packed(device, planned, form)
+        device.seal()
+        until_filled.pop_all()
+    return device
+
+
+def card_model(planned: PlannedModel, form: CardForm) -> CardModel:
+    """What the programs are told. Reads the rope's factors from the file, where it has some."""
+    spec, options = planned.spec, planned.plan.options
+    work = card_work(spec, context_tokens=options.context_tokens)
+    return CardModel(
+        hidden_size=spec.hidden_size,
+        num_heads=spec.num_heads,
+        num_kv_heads=spec.num_kv_heads,
+        head_dim=spec.head_dim,
+        vocab_size=spec.vocab_size,
+        context_tokens=options.context_tokens,
+        kv_format=options.kv_format,
+        rms_epsilon=spec.rms_epsilon,
+        attention_scale=spec.attention_scale,
+        is_neox=spec.rope.pairing is RopePairing.NEOX,
+        frequencies=rope_frequencies(spec),
+        num_experts=spec.num_experts,
+        num_experts_used=spec.num_experts_used,
+        expert_weights_scale=spec.expert_weights_scale,
+        is_sigmoid=spec.gating is Gating.SIGMOID,
+        normalizes_expert_weights=spec.normalizes_expert_weights,
+        ffn_norm=spec.ffn_norm,
+        output_stem=spec.output_name.removesuffix(".weight"),
+        dense={
+            name: DenseMatrix(matrix.type_id, matrix.rows, matrix.columns, planned.plan.weights[name])
+            for name, matrix in form.dense.items()
+        },
+        experts=tuple(None if blob is None else _expert_shape(spec, blob) for blob in form.blobs),
+        prompt_work=work.prompt,
+        window_work=work.window,
+    )
+
+
+def fill_packed(device: CudaDevice, planned: PlannedModel, form: CardForm) -> None:
+    """Every weight from the file, packed, to its place in the host master."""
+    pack = planned.plan.pack
+    with PackedReader(planned.spec, form) as reader:
+        for name, home in pack.weights.items():
+            reader.read_dense(name, device.host(home))
+        for layer, row in enumerate(pack.blobs):
+            for expert, home in enumerate(row):
+                reader.read_blob(layer=layer, expert=expert, target=device.host(home))
+
+
+def _programs(
+    model: CardModel, torch_device: torch.device, description: DeviceDescription, limits: CardLimits
+) -> Programs:
+    return build_card_programs(model, description, limits, device=torch_device)
+
+
+def _expert_shape(spec: ModelSpec, blob: CardBlob) -> ExpertShape:
+    return ExpertShape(
+        hidden_size=spec.hidden_size,
+        ffn_size=blob.gate.rows,
+        num_experts=spec.num_experts,
+        num_used=spec.num_experts_used,
+        gate_type=blob.gate.type_id,
+        up_type=blob.up.type_id,
+        down_type=blob.down.type_id,
+        gate_start=blob.gate.offset_bytes,
+        up_start=blob.up.offset_bytes,
+        down_start=blob.down.offset_bytes,
+    )
+
+
+def _check_pinning(device: CudaDevice) -> None:
+    """Windows read missing experts from the pack by address, and a card that follows an address into memory that is not
+    pinned is lost: the pack must be pinned as a whole."""
+    pack_bytes = device.describe().pack_bytes
+    missing_bytes = pack_bytes - device.pinned_pack_bytes
+    if missing_bytes:
+        pack_line, _ = device.describe_pinning()
+        raise ConfigError(
+            f"device=cuda refused: the card reads the weights from pinned host memory, {pack_bytes:,} B of it, of "
+            f"which {device.pinned_pack_bytes:,} B could be pinned: {missing_bytes:,} B are missing ({pack_line}); see "
+            "`strata doctor`"
+        )
+
+
+def _check_host_memory(needed_bytes: int) -> None:
+    left_bytes = available_bytes()
+    if left_bytes is not None and needed_bytes > left_bytes:
+        raise ConfigError(
+            f"device=cuda refused: the weights and their staging take {needed_bytes:,} B of pinned host memory, "
+            f"{left_bytes:,} B are available; take a smaller model or give the host more memory"
+        )

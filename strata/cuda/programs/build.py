@@ -1,0 +1,35 @@
+"""The programs of `strata.core.programs` for one model on a card, over `kernels/triton`. Decides nothing: what is
+launched, on which extents and when, is the core's business."""
+
+import torch
+
+from strata.core.programs import ATTENTION, COMBINE, EMBED, EXPERTS, FFN, HEAD, ROUTER, SAMPLE, SHARED
+from strata.cuda.card import CardLimits
+from strata.cuda.programs.constants import put_constants
+from strata.cuda.programs.layers import LayerPrograms
+from strata.cuda.programs.mixture import MixturePrograms
+from strata.cuda.programs.model import CardModel
+from strata.cuda.programs.weights import DenseWeights
+from strata.cuda.programs.window import WindowPrograms
+from strata.device import DeviceDescription, Programs
+
+
+def build_card_programs(
+    model: CardModel, description: DeviceDescription, limits: CardLimits, *, device: torch.device
+) -> Programs:
+    """Puts the constants onto `device`, torch's name of the card, before it returns."""
+    constants = put_constants(model, arena_address=description.arena_address, device=device)
+    weights = DenseWeights(model, constants, limits)
+    layers, window = LayerPrograms(model, weights), WindowPrograms(model, weights)
+    mixture = MixturePrograms(model, weights, description.arena_address, description.range_bytes)
+    return {
+        EMBED: layers.embed,
+        ATTENTION: layers.attention,
+        FFN: layers.ffn,
+        ROUTER: mixture.router,
+        SHARED: mixture.shared,
+        EXPERTS: mixture.experts,
+        COMBINE: mixture.combine,
+        HEAD: window.head,
+        SAMPLE: window.sample,
+    }

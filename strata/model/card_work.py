@@ -1,0 +1,126 @@
+"""The workspaces of a card's programs: which areas each needs beside the buffers of its pass, and how large they are.
+
+    attention   the normed rows; angles; in a window, partial results of each split of the keys
+    moe         router, shared expert and experts together: what the router sorted is used by the experts' launches
+    ffn         of a dense layer
+    sample      of the one row of a window
+
+Prices of what `strata.cuda.programs` takes by name. Knows the kernels' fixed sizes; needs no torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernels.triton.sizes import DOWN_GROUPED, PAIR_BLOCK, SAMPLE_BLOCK, SEARCH_STEPS, SPLIT_KEYS
+from strata.core.workspace import WorkArea, Workspace
+from strata.model.program_reads import layer_tensor
+from strata.model.spec import ModelSpec
+
+HALF, FLOAT, DOUBLE, INT, LONG = 2, 4, 8, 4, 8  # bytes
+_SHARED_GATE = ".ffn_gate_shexp.weight"
+
+
+@dataclass(frozen=True, slots=True)
+class CardWork:
+    prompt: Mapping[str, Workspace]
+    window: Mapping[str, Workspace]
+
+
+def card_work(spec: ModelSpec, *, context_tokens: int) -> CardWork:
+    prompt = {"attention": _prompt_attention(spec)}
+    window = {"attention": _window_attention(spec, context_tokens), "sample": _sample(spec)}
+    if any(spec.blobs):
+        prompt["moe"], window["moe"] = _prompt_moe(spec), _window_moe(spec)
+    if ffn_size := _dense_ffn_size(spec):
+        prompt["ffn"], window["ffn"] = _ffn(spec, ffn_size, HALF), _ffn(spec, ffn_size, FLOAT)
+    return CardWork(prompt, window)
+
+
+def _prompt_attention(spec: ModelSpec) -> Workspace:
+    return (
+        WorkArea("x", HALF * spec.hidden_size),
+        WorkArea("angles", FLOAT * spec.rope.num_dims),
+    )
+
+
+def _window_attention(spec: ModelSpec, context_tokens: int) -> Workspace:
+    splits = -(-context_tokens // SPLIT_KEYS)
+    return (
+        WorkArea("x", FLOAT * spec.hidden_size),
+        WorkArea("angles", FLOAT * spec.rope.num_dims),
+        WorkArea("part_out", FLOAT * splits * spec.num_heads * spec.head_dim),
+        WorkArea("part_state", FLOAT * 2 * splits * spec.num_heads),
+    )
+
+
+def _prompt_moe(spec: ModelSpec) -> Workspace:
+    used, experts = spec.num_experts_used, spec.num_experts
+    tile_rows = DOWN_GROUPED.block_rows
+    return (
+        WorkArea("x", FLOAT * spec.hidden_size),
+        WorkArea("logits", FLOAT * experts),
+        # int32 [blocks of pairs, experts]: one block more than whole ones
+        WorkArea("counts", -(-INT * used * experts // PAIR_BLOCK), INT * experts),
+        WorkArea("starts", 0, INT * (experts + 1)),
+        WorkArea("sorted_pairs", INT * used),
+        # int32 [tiles, 4]: of each expert, one tile more than whole ones
+        WorkArea("tiles", -(-4 * INT * used // tile_rows), 4 * INT * (experts + 1)),
+        WorkArea("num_tiles", 0, INT),
+        WorkArea("selected", 0, experts),
+        WorkArea("act", HALF * used * _expert_ffn_size(spec)),
+        *_shared(spec, HALF),
+    )
+
+
+def _window_moe(spec: ModelSpec) -> Workspace:
+    return (
+        WorkArea("logits", FLOAT * spec.num_experts),
+        WorkArea("act", FLOAT * spec.num_experts_used * _expert_ffn_size(spec)),
+        *_shared(spec, FLOAT),
+    )
+
+
+def _shared(spec: ModelSpec, act_bytes: int) -> Workspace:
+    """Of the shared expert, which runs between a layer's router and its experts; () where no layer has one."""
+    ffn_size = max((info.shape[1] for name, info in spec.dense.items() if name.endswith(_SHARED_GATE)), default=0)
+    if not ffn_size:
+        return ()
+    return (
+        WorkArea("shared_gate", FLOAT * ffn_size),
+        WorkArea("shared_up", FLOAT * ffn_size),
+        WorkArea("shared_act", act_bytes * ffn_size),
+        WorkArea("shared_out", FLOAT * spec.hidden_size),
+        WorkArea("shared_share", FLOAT),
+    )
+
+
+def _ffn(spec: ModelSpec, ffn_size: int, x_bytes: int) -> Workspace:
+    return (
+        WorkArea("x", x_bytes * spec.hidden_size),
+        WorkArea("gate", FLOAT * ffn_size),
+        WorkArea("up", FLOAT * ffn_size),
+        WorkArea("act", x_bytes * ffn_size),
+    )
+
+
+def _sample(spec: ModelSpec) -> Workspace:
+    blocks = -(-spec.vocab_size // SAMPLE_BLOCK)
+    return (
+        WorkArea("scores", 0, FLOAT * spec.vocab_size),
+        WorkArea("highest", 0, FLOAT * blocks),
+        WorkArea("best", 0, DOUBLE * blocks),
+        WorkArea("where", 0, INT * blocks),
+        WorkArea("sums", 0, LONG * 2 * blocks * 16),
+        WorkArea("found", 0, LONG * (SEARCH_STEPS + 1)),
+        WorkArea("keep", 0, LONG),
+    )
+
+
+def _expert_ffn_size(spec: ModelSpec) -> int:
+    return max(blob.gate.rows for blob in spec.blobs if blob is not None)
+
+
+def _dense_ffn_size(spec: ModelSpec) -> int:
+    """Of the widest layer without experts; 0 when there is none."""
+    names = (layer_tensor(layer, "ffn_gate.weight") for layer, blob in enumerate(spec.blobs) if blob is None)
+    return max((spec.dense[name].shape[1] for name in names), default=0)
