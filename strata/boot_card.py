@@ -131,7 +131,7 @@ def _check_pinning(device: CudaDevice) -> None:
     pack_bytes = device.describe().pack_bytes
     missing_bytes = pack_bytes - device.pinned_pack_bytes
     if missing_bytes:
-        pack_line, _ = device.describe_pinning()
+        pack_line, *_ = device.describe_pinning()
         raise ConfigError(
             f"device=cuda refused: the card reads the weights from pinned host memory, {pack_bytes:,} B of it, of "
             f"which {device.pinned_pack_bytes:,} B could be pinned: {missing_bytes:,} B are missing ({pack_line}); see "
