@@ -64,6 +64,7 @@ def _foreign_keys(hyper: Hyperparameters, spec: ModelSpec, architecture: str) ->
         ("attention.layer_norm_rms_epsilon", hyper.rms_epsilon, spec.rms_epsilon),
         ("expert_used_count", hyper.num_experts_used, spec.num_experts_used),
         ("expert_weights_scale", hyper.expert_weights_scale, spec.expert_weights_scale),
+        ("expert_weights_norm", hyper.normalizes_expert_weights, spec.normalizes_expert_weights),
         ("vocabulary in tokens", hyper.vocab_size, spec.vocab_size),
         ("rope.freq_base", hyper.rope.base, spec.rope.base),
         ("rope.dimension_count", hyper.rope.num_dims, spec.rope.num_dims),

@@ -85,6 +85,13 @@ def test_every_architecture_may_have_a_drafter(family: str, tmp_path: Path) -> N
     assert (inventory.block_bytes > 0) == (spec.num_experts > 0)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_architectures_drafter_may_lie_in_a_file_of_its_own(family: str, tmp_path: Path) -> None:
+    drafter = write_drafter(tmp_path / "d.gguf", shape(family))
+    read = read_drafter(joined(write_trunk(tmp_path / "t.gguf", shape(family)), drafter))
+    assert read == read_drafter(spec_of(open_model(write_model(tmp_path / "m.gguf", shape(family)))))
+
+
 def test_block_weights_and_draft_head_are_told_apart(tmp_path: Path) -> None:
     head = np.ones((259, 64), dtype=np.float32)
     names = ("nextn.shared_head_head.weight", "nextn.embed_tokens.weight")
