@@ -14,6 +14,7 @@ from strata.core.units import MIB
 from strata.model.architecture import spec_of
 from strata.model.gguf.model_file import open_model
 from strata.model.inventory import inventory_of
+from tests.fixtures.lend_model import DRAFTER_BLOB_BYTES
 
 WEIGHTS = (WeightItem("norm", 1024), WeightItem("eh_proj", 2048))
 BLOCK = DrafterInventory(64, 27_840, WEIGHTS)
@@ -54,7 +55,7 @@ def test_inspect_shows_the_block_and_counts_all_of_it_as_mtp(lend_model: Path) -
     file = open_model(lend_model)
     lines = inspect_lines(file, spec_of(file))
     told, counted = [line for line in lines if line.startswith("MTP  ")]
-    assert told.startswith("MTP           1 NextN block: block of 64 experts x 27,840 B")
+    assert told.startswith(f"MTP           1 NextN block: block of 64 experts x {DRAFTER_BLOB_BYTES:,} B")
     assert int(counted.split()[1]) == sum(name.startswith("blk.8.") for name in file.tensors)
 
 
@@ -64,7 +65,7 @@ def test_plan_shows_the_drafter_that_was_asked_for(lend_model: Path) -> None:
     assert isinstance(plan, Plan)
     lines = plan_lines(plan)
     [first] = [index for index, line in enumerate(lines) if line.startswith("drafter")]
-    assert "block of 64 experts x 27,840 B = 1.7 MiB" in lines[first]
+    assert f"block of 64 experts x {DRAFTER_BLOB_BYTES:,} B = 4.8 MiB" in lines[first]
     assert lines[first + 1].strip() == "the block has room for 303 ring slots"
     told = plan_json(plan)
     assert (told["drafter"], told["room_slots"]) == (drafter_json(inventory.drafter, num_experts_used=4), 303)

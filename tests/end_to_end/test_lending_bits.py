@@ -16,7 +16,7 @@ from tests.fixtures.lend_model import NUM_LAYERS, ROOM_SLOTS, write_lend_model
 CONTEXT = 2_048
 IDS = tuple((11 * i * i + 5 * i) % 290 for i in range(1_300))
 MIB = 1 << 20
-ARENA_BYTES = 6 * MIB
+ARENA_BYTES = 13 * MIB
 PLAIN = PlanOptions(CONTEXT, chunk_tokens=512, ring_slots=8, num_cache_slots=100, min_cache_slots=100)
 ELASTIC = LendingPolicy(is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=256)
 
@@ -42,7 +42,7 @@ ROOM = LendingPolicy(room_min_tokens=0)
 MASTER_AND_ROOM = LendingPolicy(room_min_tokens=0, is_elastic=True)
 ALL = replace(ELASTIC, room_min_tokens=0, repeat_min_tokens=1_024)
 WAYS = {
-    "cache slots": Way(lending(ring_slots=8), (1_280, 1_280), 8),
+    "cache slots": Way(lending(ring_slots=8), (1_536, 1_536), 8),
     "room alone": Way(
         replace(PLAIN, policy=ROOM, ring_slots=96, chunk_tokens=256),
         (256, 256),
@@ -53,18 +53,18 @@ WAYS = {
     "room over cache slots": Way(
         lending(ROOM, ring_slots=8, chunk_tokens=1_024), (1_024, 1_024), 8 + ROOM_SLOTS, has_room=True
     ),
-    "elastic": Way(lending(ELASTIC, ring_slots=8), (1_536, 1_536), 8, has_segments=True),
+    "elastic": Way(lending(ELASTIC, ring_slots=240), (1_536, 1_536), 240, has_segments=True),
     "elastic, the geometry of the start": Way(
-        lending(replace(ELASTIC, retains_startup=True), ring_slots=8), (2_048, 1_536), 8, has_segments=True
+        lending(replace(ELASTIC, retains_startup=True), ring_slots=240), (2_048, 1_536), 240, has_segments=True
     ),
     "master, and the room beside it": Way(
         lending(MASTER_AND_ROOM, ring_slots=12, segment_bytes=4_096),
-        (1_280, 1_280),
+        (1_536, 1_536),
         12 + ROOM_SLOTS,
         has_room=True,
         has_segments=True,
     ),
-    "all together": Way(lending(ALL, ring_slots=8), (1_536, 1_536), 8, has_segments=True),
+    "all together": Way(lending(ALL, ring_slots=240), (1_536, 1_536), 240, has_segments=True),
 }
 
 
