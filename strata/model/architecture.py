@@ -125,6 +125,8 @@ def _check_blocks(tensors: FileTensors, hyper: Hyperparameters, architecture: st
         if rest.startswith("nextn.") and block < hyper.num_layers:
             raise tensors.error(f"tensor {quoted(name)} is of a NextN block, but block {block} is a layer: {keys}")
         seen.add(block)
+    if seen and min(seen) >= hyper.num_layers:
+        raise tensors.error(f"holds a NextN block and no layers; give it as --mtp FILE beside its model: {keys}")
     for block in range(hyper.num_blocks):
         if block not in seen:
             what = "layer" if block < hyper.num_layers else "NextN block"

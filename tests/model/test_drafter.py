@@ -257,6 +257,12 @@ def test_a_drafter_file_without_its_block_or_with_what_has_no_place_is_refused(t
         joined(trunk, write_drafter(tmp_path / "e.gguf", shape(), **added))
 
 
+def test_a_drafter_file_is_told_from_a_broken_model(tmp_path: Path) -> None:
+    drafter = write_drafter(tmp_path / "d.gguf", shape())
+    with pytest.raises(ModelError, match=r"d\.gguf: holds a NextN block and no layers; give it as --mtp FILE beside"):
+        spec_of(open_model(drafter))
+
+
 def test_a_drafter_file_that_changed_since_its_header_was_read_is_refused(tmp_path: Path) -> None:
     drafter = write_drafter(tmp_path / "d.gguf", shape())
     spec = joined(write_trunk(tmp_path / "t.gguf"), drafter)
