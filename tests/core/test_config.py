@@ -3,6 +3,7 @@
 import pytest
 
 from strata.core.config.context import choose_context
+from strata.core.config.not_yet import draft_notices
 from strata.core.config.refusals import check_config
 from strata.core.config.switches import LendingSwitches, switch_notices
 from strata.core.config.values import DeviceChoice, ModelFacts, Mtp, Prefill, ServeConfig
@@ -118,6 +119,20 @@ def test_windows_have_one_row_and_three_with_a_drafter_unless_asked_for():
     assert ServeConfig("m").window_rows == 1
     assert ServeConfig("m", mtp=Mtp()).window_rows == 3
     assert ServeConfig("m", mtp=Mtp(), spec_rows=2).window_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "is_told"),
+    [
+        (ServeConfig("m"), False),
+        (ServeConfig("m", spec_rows=1), False),
+        (ServeConfig("m", spec_rows=2), True),
+        (ServeConfig("m", mtp=Mtp()), True),
+        (ServeConfig("m", mtp=Mtp("drafter.gguf"), spec_rows=1), True),
+    ],
+)
+def test_whoever_asks_for_drafts_is_told_once_that_there_are_none(config, is_told):
+    assert draft_notices(config) == ["drafts: not in this version, every window has one row"] * is_told
 
 
 def test_the_key_is_in_no_description_of_a_configuration():

@@ -55,6 +55,21 @@ def test_logits_have_the_same_bits_whatever_the_chunk_ring_and_cache(tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kv_format", [kind for kind in KvFormat if kind.key_type.is_blocks])
+def test_k_and_v_in_blocks_give_the_same_bits_whatever_the_chunk_ring_and_cache(tmp_path: Path, kv_format: KvFormat):
+    path = write_random_model(tmp_path / "model.gguf", **FAMILIES["mixtral"])
+    seen = []
+    for options in geometries("mixtral")[::2]:
+        with real_card(path, replace(options, kv_format=kv_format)) as card:
+            seen.append((card.serve(IDS), list(card.logits)))
+    with real_card(path, geometries("mixtral")[0]) as card:
+        card.serve(IDS)
+        in_floats = list(card.logits)
+    assert seen[1] == seen[2] == seen[0]
+    assert seen[0][1] != in_floats
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["mixtral", "qwen3moe mixed", "qwen35moe mix"])
 def test_lent_slots_change_no_bit_and_come_back_byte_for_byte(tmp_path: Path, family: str):
     """The same request with an arena of its own and on slots lent for it; before and after, each slot has its blob."""

@@ -9,10 +9,11 @@ from kernels.reference import attention as reference_attention
 from kernels.reference import rms_norm as reference_rms_norm
 from kernels.reference import rope as reference_rope
 from kernels.reference.kv_cells import cell_bytes, read_cells, write_cells
-from kernels.triton import launch_attention
+from kernels.triton import kv_cells, launch_attention
 from kernels.triton.formats import F16
 from kernels.triton.launch_attention import KvLayer
 from kernels.triton.sizes import prompt_attention_size, window_attention_size
+from strata.core.kv import CellType
 from tests.kernels_triton.builders import (
     DEVICE,
     KV_FORMATS,
@@ -130,3 +131,9 @@ def test_a_block_read_back_is_within_half_a_level(type_id, levels):
     is_end = (blocks.abs() > largest[:, None] * (levels - 1) / levels) & (type_id == Q4_0)
     assert (errors[~is_end] <= (0.5 * level + 1e-3 * largest)[:, None].expand(-1, 32)[~is_end]).all()
     assert (errors <= (level * 1.01)[:, None]).all()
+
+
+@pytest.mark.parametrize("kind", [CellType.Q8_0, CellType.Q4_0])
+@pytest.mark.parametrize(("heads", "head_dim"), [(1, 32), (4, 128), (2, 256)])
+def test_a_card_counts_the_bytes_of_a_cell_as_the_planner_does(kind: CellType, heads: int, head_dim: int) -> None:
+    assert int(kv_cells.cell_bytes(int(kind), heads, head_dim)) == heads * head_dim // 32 * kind.bytes_per_32
