@@ -104,7 +104,7 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
     return PlanOptions(
         context_tokens=context_tokens,
         kv_format=config.kv_format,
-        window_rows=1,  # wider ones come with the drafter's programs
+        window_rows=config.window_rows if config.mtp else 1,
         chunk_tokens=config.prefill.chunk_tokens,
         max_chunk_tokens=config.prefill.max_chunk_tokens,
         ring_slots=config.switches.prefill_ring,

@@ -86,6 +86,7 @@ def _spec(
         ffn_norm=rules.ffn_norm,
         gating=rules.gating,
         normalizes_expert_weights=hyper.normalizes_expert_weights,
+        drafts_behind_output_norm=rules.drafts_behind_output_norm,
     )
 
 

@@ -5,10 +5,22 @@ Knows names only; imports no torch, so the planner and `strata plan` can ask.
 
 from collections.abc import Mapping
 
-from strata.core.programs import ATTENTION, EMBED, FFN, HEAD, RECURRENT, ROUTER, SHARED
-from strata.model.spec import ModelSpec
+from strata.core.programs import (
+    ATTENTION,
+    DRAFT_HEAD,
+    DRAFT_INPUT,
+    DRAFT_KV,
+    EMBED,
+    FFN,
+    HEAD,
+    RECURRENT,
+    ROUTER,
+    SHARED,
+)
+from strata.model.spec import DrafterSpec, ModelSpec
 
 ROPE_FACTORS = "rope_freqs.weight"
+OUTPUT_NORM = "output_norm.weight"
 
 _LAYER_TENSORS = {
     ATTENTION: (
@@ -70,7 +82,7 @@ def dense_reads(spec: ModelSpec) -> Mapping[tuple[str, int | None], tuple[str, .
     `recurrent`."""
     reads: dict[tuple[str, int | None], tuple[str, ...]] = {
         (EMBED, None): ("token_embd.weight",),
-        (HEAD, None): ("output_norm.weight", spec.output_name),
+        (HEAD, None): (OUTPUT_NORM, spec.output_name),
     }
     for layer in range(spec.num_layers):
         if spec.is_recurrent and spec.is_recurrent[layer]:
@@ -82,7 +94,43 @@ def dense_reads(spec: ModelSpec) -> Mapping[tuple[str, int | None], tuple[str, .
         reads[program, layer] = _present(spec, layer, program)
         if shared := _present(spec, layer, SHARED):
             reads[SHARED, layer] = shared
-    return reads
+    return reads if spec.drafter is None else reads | _drafter_reads(spec, spec.drafter)
+
+
+def _drafter_reads(spec: ModelSpec, drafter: DrafterSpec) -> dict[tuple[str, int | None], tuple[str, ...]]:
+    """The drafter's layer is one that attends; its K/V are filled by the same tensors."""
+    layer = spec.num_layers
+    fused = ("nextn.enorm.weight", "nextn.hnorm.weight", "nextn.eh_proj.weight")
+    mixer = _present(spec, layer, ATTENTION)
+    mixer = (*mixer, ROPE_FACTORS) if ROPE_FACTORS in spec.dense else mixer
+    program = FFN if drafter.blob is None else ROUTER
+    reads: dict[tuple[str, int | None], tuple[str, ...]] = {
+        (DRAFT_INPUT, None): (draft_embedding(spec), OUTPUT_NORM, *(layer_tensor(layer, name) for name in fused)),
+        (DRAFT_HEAD, None): (draft_norm(spec), draft_head(spec)),
+        (DRAFT_KV, layer): mixer,
+        (ATTENTION, layer): mixer,
+        (program, layer): _present(spec, layer, program),
+    }
+    shared = _present(spec, layer, SHARED)
+    return reads | {(SHARED, layer): shared} if shared else reads
+
+
+def draft_embedding(spec: ModelSpec) -> str:
+    return _own_or(spec, "nextn.embed_tokens.weight", "token_embd.weight")
+
+
+def draft_norm(spec: ModelSpec) -> str:
+    return _own_or(spec, "nextn.shared_head_norm.weight", OUTPUT_NORM)
+
+
+def draft_head(spec: ModelSpec) -> str:
+    return _own_or(spec, "nextn.shared_head_head.weight", spec.output_name)
+
+
+def _own_or(spec: ModelSpec, suffix: str, of_model: str) -> str:
+    """The drafter's own tensor where it has one, else the model's."""
+    name = layer_tensor(spec.num_layers, suffix)
+    return name if spec.has_tensor(name) else of_model
 
 
 def layer_tensor(layer: int, suffix: str) -> str:
@@ -92,4 +140,4 @@ def layer_tensor(layer: int, suffix: str) -> str:
 
 def _present(spec: ModelSpec, layer: int, program: str) -> tuple[str, ...]:
     names = (layer_tensor(layer, suffix) for suffix in _LAYER_TENSORS[program])
-    return tuple(name for name in names if name in spec.dense)
+    return tuple(name for name in names if spec.has_tensor(name))

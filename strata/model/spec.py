@@ -140,7 +140,8 @@ class ModelSpec:
     None unless that is 1, and may come from a file of its own (`model.drafter`).
 
     `is_recurrent[layer]`: a layer of `recurrent` in place of attention. `has_attention_gate`: the query projection has
-    a gate behind each head's query. `ffn_norm`: which tensor of a layer normalizes what goes into its FFN."""
+    a gate behind each head's query. `ffn_norm`: which tensor of a layer normalizes what goes into its FFN.
+    `drafts_behind_output_norm`: the drafter takes the hidden row behind the output norm, not before it."""
 
     architecture: str
     name: str
@@ -168,6 +169,7 @@ class ModelSpec:
     ffn_norm: str = "ffn_norm.weight"
     gating: Gating = Gating.SOFTMAX
     normalizes_expert_weights: bool = True
+    drafts_behind_output_norm: bool = True
 
     def blob_of(self, layer: int) -> BlobLayout | None:
         """The blob of any expert of `layer`; the drafter is layer `num_layers`."""
@@ -175,6 +177,14 @@ class ModelSpec:
             return self.blobs[layer]
         assert layer == self.num_layers and self.drafter is not None, (layer, self.num_layers)
         return self.drafter.blob
+
+    def has_tensor(self, name: str) -> bool:
+        """Of the trunk or of the drafter."""
+        return name in self.dense or (self.drafter is not None and name in self.drafter.dense)
+
+    def num_experts_of(self, layer: int) -> int:
+        """Of the router of `layer`; the drafter is layer `num_layers`."""
+        return self.drafter.num_experts if self.drafter and layer == self.num_layers else self.num_experts
 
     def tensor(self, name: str) -> TensorInfo:
         """A dense tensor of the trunk or of the drafter."""

@@ -3,10 +3,9 @@
 import pytest
 
 from strata.core.config.context import choose_context
-from strata.core.config.not_yet import draft_notices
 from strata.core.config.refusals import check_config
 from strata.core.config.switches import LendingSwitches, switch_notices
-from strata.core.config.values import DeviceChoice, ModelFacts, Mtp, Prefill, ServeConfig
+from strata.core.config.values import DeviceChoice, ModelFacts, Mtp, Prefill, ServeConfig, draft_notices
 from strata.core.errors import Refusal
 from strata.core.units import KIB, MIB
 
@@ -127,12 +126,13 @@ def test_windows_have_one_row_and_three_with_a_drafter_unless_asked_for():
         (ServeConfig("m"), False),
         (ServeConfig("m", spec_rows=1), False),
         (ServeConfig("m", spec_rows=2), True),
-        (ServeConfig("m", mtp=Mtp()), True),
-        (ServeConfig("m", mtp=Mtp("drafter.gguf"), spec_rows=1), True),
+        (ServeConfig("m", mtp=Mtp()), False),
+        (ServeConfig("m", mtp=Mtp("drafter.gguf"), spec_rows=1), False),
     ],
 )
-def test_whoever_asks_for_drafts_is_told_once_that_there_are_none(config, is_told):
-    assert draft_notices(config) == ["drafts: not in this version, every window has one row"] * is_told
+def test_whoever_asks_for_wide_windows_without_a_drafter_is_told_that_they_stay_narrow(config, is_told):
+    line = "spec=2 rows has no effect without --mtp: nothing drafts, every window has one row"
+    assert draft_notices(config) == [line] * is_told
 
 
 def test_the_key_is_in_no_description_of_a_configuration():

@@ -64,12 +64,6 @@ NOT_YET = (
 _NAMES = frozenset(row.name for row in NOT_YET)
 
 
-def draft_notices(config: ServeConfig) -> list[str]:
-    """A drafter is loaded and may be lent, and windows are planned as wide as was asked; nothing is drafted yet."""
-    is_asked = config.mtp is not None or config.window_rows > 1
-    return ["drafts: not in this version, every window has one row"] if is_asked else []
-
-
 def is_built(name: str) -> bool:
     """Whether it makes sense to recommend the option or switch `name`."""
     return name not in _NAMES

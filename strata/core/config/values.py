@@ -133,3 +133,10 @@ class ModelFacts:
     has_output_head: bool  # a tensor of its own, not the token embedding
     num_nextn_blocks: int
     head_dim: int
+
+
+def draft_notices(config: ServeConfig) -> list[str]:
+    """A start-up line for windows that were asked to be wide and stay narrow."""
+    if config.window_rows == 1 or config.mtp is not None:
+        return []
+    return [f"spec={config.window_rows} rows has no effect without --mtp: nothing drafts, every window has one row"]

@@ -5,7 +5,7 @@
     verifier:      the same pass buffers for one window | logits | sampler inputs | result | journals
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
@@ -102,9 +102,12 @@ def carve_verifier(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> V
 
 def carve_draft(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> DraftLayout:
     """Not in the verifier's region, which may be lent for longer than the block."""
-    buffers = carve_pass(bump, inventory, max_rows=max_rows, work=inventory.window_work)
+    assert inventory.drafter is not None
+    num_experts = inventory.drafter.num_experts
+    sizes = replace(inventory, num_experts=num_experts)
+    buffers = carve_pass(bump, sizes, max_rows=max_rows, work=inventory.window_work)
     logits = bump.take(inventory.vocab_size * FLOAT_BYTES)
-    return DraftLayout(buffers, DraftBuffers(logits, bump.take(inventory.num_experts * INT64_BYTES)))
+    return DraftLayout(buffers, DraftBuffers(logits, bump.take(num_experts * INT64_BYTES)))
 
 
 def carve_prompt(bump: Bump, inventory: ModelInventory, *, chunk_tokens: int, ring_slots: int) -> PromptLayout:

@@ -50,7 +50,7 @@ def plan_staging(inventory: ModelInventory, *, chunk_tokens: int, window_rows: i
         "terminators": inventory.vocab_size,
         "table": table_bytes(inventory),
         "result": RESULT_BYTES,
-        "draft_addresses": inventory.num_experts * INT64_BYTES if inventory.drafter else 0,
+        "draft_addresses": inventory.drafter.num_experts * INT64_BYTES if inventory.drafter else 0,
     }
     offset_bytes = 0
     extents: dict[str, HostExtent] = {}

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from strata.core.commands import Access, Command, Copy, CopyPair, Fill, Map, Notify, Stream, Transfer
 from strata.core.extent import Extent
-from strata.core.memory.layout import INT64_BYTES
 from strata.core.memory.planner import Plan
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.inputs import copy_to_verifier
@@ -53,7 +52,6 @@ def _draft_addresses(plan: Plan, places: Addresses) -> Orders:
         return Orders()
     staged = plan.staging.draft_addresses
     words = [places.arena + blob.offset_bytes for blob in block_blobs(plan)]
-    words += [0] * (staged.size_bytes // INT64_BYTES - len(words))
     copy = Copy(Stream.VERIFIER, (CopyPair(staged, Access(plan.draft.draft.addresses, "draft")),))
     return Orders((Upload(staged, struct.pack(f"<{len(words)}q", *words)),), (copy,))
 

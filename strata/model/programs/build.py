@@ -13,6 +13,9 @@ from strata.core.programs import (
     ATTENTION,
     COMBINE,
     COMMIT,
+    DRAFT_HEAD,
+    DRAFT_INPUT,
+    DRAFT_KV,
     EMBED,
     EXPERTS,
     FFN,
@@ -23,6 +26,7 @@ from strata.core.programs import (
     SHARED,
 )
 from strata.device import Program, Programs
+from strata.model.programs.drafting import DraftPrograms
 from strata.model.programs.feed_forward import FeedForwardPrograms
 from strata.model.programs.layers import LayerPrograms
 from strata.model.programs.recurrent import RecurrentPrograms
@@ -61,6 +65,11 @@ def build_programs(
         HEAD: window.head,
         SAMPLE: window.sample,
     }
+    if spec.drafter is not None:
+        drafting = DraftPrograms(spec, weights, scratch)
+        programs[DRAFT_INPUT] = drafting.draft_input
+        programs[DRAFT_KV] = layers.draft_kv
+        programs[DRAFT_HEAD] = drafting.draft_head
     if spec.recurrent is not None:
         recurrent = RecurrentPrograms(spec, spec.recurrent, weights, scratch)
         programs |= {RECURRENT: recurrent.recurrent, COMMIT: recurrent.commit}

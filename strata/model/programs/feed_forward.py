@@ -53,7 +53,7 @@ class FeedForwardPrograms:
     def _gated(self, memory: Memory, layer: int, suffix: str, normed: Tensor) -> Tensor:
         """silu(gate x) * (up x), f32 [rows, F], for a band of rows x; valid until the next call."""
         gate_stem, up_stem = (layer_tensor(layer, f"ffn_{role}{suffix}") for role in ("gate", "up"))
-        ffn_size = self.spec.dense[f"{gate_stem}.weight"].shape[1]
+        ffn_size = self.spec.tensor(f"{gate_stem}.weight").shape[1]
         gate = self.scratch.take("feed_forward.gate", (BAND_ROWS, ffn_size))[: normed.shape[0]]
         up = self.scratch.take("feed_forward.up", (BAND_ROWS, ffn_size))[: normed.shape[0]]
         self.weights.project(memory, normed, gate_stem, gate)

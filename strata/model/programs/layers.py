@@ -81,18 +81,37 @@ class LayerPrograms:
             sigmoid_mul(gate.view(-1, spec.head_dim), flat, flat, self.scratch)
         self.weights.project(memory, heads.flatten(1), name("attn_output"), hidden, accumulate=True)
 
+    def draft_kv(self, memory: Memory, args: LayerArgs) -> None:
+        """K and V of the rows, as `attention` writes them, and nothing else."""
+        spec, rows, name = self.spec, args.rows, _namer(args.layer)
+        hidden = memory.read(first_rows(args.buffers.hidden, rows, args.buffers))
+        hidden = floats(hidden, rows, spec.hidden_size)
+        _, key, value, _ = self._attention_buffers(memory, args.buffers, rows)
+        norm = self.weights.vector(memory, name("attn_norm.weight"))
+        for start, stop in spans(rows, BAND_ROWS):
+            normed = self.scratch.take("layers.normed", (BAND_ROWS, spec.hidden_size))[: stop - start]
+            rms_norm(hidden[start:stop], norm, spec.rms_epsilon, normed, self.scratch)
+            for stem, out in (("attn_k", key), ("attn_v", value)):
+                self.weights.project(memory, normed, name(stem), out[start:stop].flatten(1))
+        position = read_position(memory, args.buffers)
+        self._normalize_heads(memory, name("attn_k_norm.weight"), key)
+        self._rope(key, position, self.weights.optional_vector(memory, ROPE_FACTORS))
+        assert args.kv is not None, args
+        append_kv(key, value, *self._kv_views(memory, args.kv), position=position)
+
     def router(self, memory: Memory, args: LayerArgs) -> None:
         """normed = norm(hidden); which experts each row goes to."""
         spec, rows, buffers, name = self.spec, args.rows, args.buffers, _namer(args.layer)
         normed = normalize_for_ffn(memory, args, spec, self.weights, self.scratch)
         ids = memory.write(first_rows(buffers.router_ids, rows, buffers)).view(torch.int32)
-        counts = memory.write(buffers.router_counts).view(torch.int32)[: spec.num_experts]
+        counts = memory.write(buffers.router_counts).view(torch.int32)
+        counts = counts[: spec.num_experts_of(args.layer)]
         weights = floats(memory.write(first_rows(buffers.router_weights, rows, buffers)), rows, spec.num_experts_used)
         ids = ids.view(rows, spec.num_experts_used)
         counts.zero_()
         bias = self.weights.optional_vector(memory, name("exp_probs_b.bias"))
         for start, stop in spans(rows, BAND_ROWS):
-            logits = self.scratch.take("layers.router", (BAND_ROWS, spec.num_experts))[: stop - start]
+            logits = self.scratch.take("layers.router", (BAND_ROWS, len(counts)))[: stop - start]
             self.weights.project(memory, normed[start:stop], name("ffn_gate_inp"), logits)
             band = (ids[start:stop], weights[start:stop], counts)
             route(
@@ -108,7 +127,7 @@ class LayerPrograms:
     def experts(self, memory: Memory, args: ExpertsArgs) -> None:
         """expert_rows of every row that chose one of `args.experts`, each expert read where the address row says."""
         spec, rows, buffers = self.spec, args.rows, args.buffers
-        layout = spec.blobs[args.layer]
+        layout = spec.blob_of(args.layer)
         assert layout is not None, f"layer {args.layer} has no experts"
         ids = memory.read(first_rows(buffers.router_ids, rows, buffers)).view(torch.int32).view(rows, -1)
         present = torch.unique(ids).tolist()

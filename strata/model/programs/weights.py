@@ -25,11 +25,11 @@ class DenseWeights:
     scratch: Scratch
 
     def has(self, name: str) -> bool:
-        return name in self.spec.dense
+        return self.spec.has_tensor(name)
 
     def bytes_of(self, memory: Memory, name: str) -> tuple[Tensor, TensorInfo]:
         """uint8 view of the tensor in file form, and what it is."""
-        info = self.spec.dense[name]
+        info = self.spec.tensor(name)
         view: Tensor = memory.read(self.dense[name])[: info.size_bytes]
         return view, info
 

@@ -9,7 +9,7 @@ from kernels.reference.rms_norm import rms_norm
 from kernels.reference.sample import NO_TOKEN, Sampling, TokenTables, sample
 from kernels.reference.scratch import Scratch
 from strata.core.errors import DeviceError
-from strata.core.programs import MAX_WINDOW_ROWS, HeadArgs, SampleArgs
+from strata.core.programs import MAX_WINDOW_ROWS, SAMPLED_WORD, HeadArgs, SampleArgs
 from strata.core.serving.request import SAMPLING_FIELDS
 from strata.device import Memory
 from strata.model.programs.layers import read_position
@@ -37,7 +37,8 @@ class WindowPrograms:
         self.weights.project(memory, normed, self.spec.output_name.removesuffix(".weight"), logits)
 
     def sample(self, memory: Memory, args: SampleArgs) -> None:
-        """One token a row, first to last; each is counted before the next row's penalties are taken.
+        """One token a row, first to last, for as long as rows stand; each is counted before the next row's penalties
+        are taken.
 
         Raises DeviceError when a row's logits allow no token (NaN, or nothing finite left)."""
         window, vocab_size = args.window, self.spec.vocab_size
@@ -52,6 +53,7 @@ class WindowPrograms:
         logits = floats(logits, args.rows, vocab_size)
         result = memory.write(window.result).view(torch.int64)
         first_position = read_position(memory, args.buffers)
+        drafts = _drafts(memory, args)
         for row in range(args.rows):
             position = first_position + row
             masked = position + 1 - prompt_tokens < min_tokens
@@ -60,9 +62,25 @@ class WindowPrograms:
                 raise DeviceError(f"sample: no token can follow position={position}: no finite logit, or NaN", args)
             result[row] = token
             tables.counts[token] += 1
+            if row + 1 == args.rows or token != drafts[row] or (tables.terminators[token] and not masked):
+                break
+        num_standing = row + 1
+        result[SAMPLED_WORD] = num_standing
+        if window.sampled.size_bytes:
+            sampled = memory.write(first_rows(window.sampled, args.rows, args.buffers)).view(torch.int32)
+            sampled[:num_standing] = result[:num_standing].int()
         first_token = args.buffers.tokens.part(offset_bytes=0, size_bytes=4)
-        memory.write(first_token).view(torch.int32)[0] = result[args.rows - 1].int()
-        memory.write(args.buffers.header).view(torch.int64)[0] = first_position + args.rows
+        memory.write(first_token).view(torch.int32)[0] = result[row].int()
+        memory.write(args.buffers.header).view(torch.int64)[0] = first_position + num_standing
+
+
+def _drafts(memory: Memory, args: SampleArgs) -> list[int]:
+    """Token i + 1 of the window, for each row i that has a row behind it."""
+    if args.rows == 1:
+        return []
+    behind = args.buffers.tokens.part(offset_bytes=4, size_bytes=4 * (args.rows - 1))
+    drafted: list[int] = memory.read(behind).view(torch.int32).tolist()
+    return drafted
 
 
 def _unpack(data: bytes) -> tuple[Sampling, int, int]:
