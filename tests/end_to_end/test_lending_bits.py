@@ -11,7 +11,7 @@ from strata.core.lending.policy import NO_LENDING, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import ReadFacts
 from tests.end_to_end.real_card import RealCard, real_card
-from tests.fixtures.lend_model import NUM_LAYERS, ROOM_SLOTS, write_lend_model
+from tests.fixtures.lend_model import NUM_LAYERS, ROOM_SLOTS
 
 CONTEXT = 2_048
 IDS = tuple((11 * i * i + 5 * i) % 290 for i in range(1_300))
@@ -68,11 +68,6 @@ WAYS = {
 }
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_lend_model(tmp_path_factory.mktemp("lend") / "model.gguf")
-
-
 def talk(card: RealCard) -> tuple[list[object], list[ReadFacts]]:
     """A long prompt, a continuation of 61 tokens, and another long prompt."""
     said: list[object] = []
@@ -84,8 +79,8 @@ def talk(card: RealCard) -> tuple[list[object], list[ReadFacts]]:
 
 
 @pytest.fixture(scope="module")
-def expected(model: Path) -> list[object]:
-    with real_card(model, PLAIN, arena_bytes=ARENA_BYTES) as card:
+def expected(lend_model: Path) -> list[object]:
+    with real_card(lend_model, PLAIN, arena_bytes=ARENA_BYTES) as card:
         assert card.planned.plan.lendable is None
         said, _ = talk(card)
     return said
@@ -98,9 +93,9 @@ def bytes_at(card: RealCard, extent: Extent) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WAYS)
-def test_no_bit_changes_and_every_byte_comes_home(model: Path, expected: list[object], name: str):
+def test_no_bit_changes_and_every_byte_comes_home(lend_model: Path, expected: list[object], name: str):
     way = WAYS[name]
-    with real_card(model, way.options, arena_bytes=ARENA_BYTES, mtp=Mtp()) as card:
+    with real_card(lend_model, way.options, arena_bytes=ARENA_BYTES, mtp=Mtp()) as card:
         plan = card.planned.plan
         said, facts = talk(card)
         assert said == expected
