@@ -8,15 +8,17 @@ from strata.commands.terminal_text import one_line
 from strata.core.units import format_bytes
 from strata.model.architecture import spec_of
 from strata.model.gguf.model_file import ModelFile, open_model
-from strata.model.inventory import drafter_inventory
+from strata.model.inventory import drafter_inventory, inventory_of
 from strata.model.quant_types import QUANT_TYPES
 from strata.model.spec import ModelSpec, TensorInfo
 
 _BLOCK = re.compile(r"blk\.(\d+)\.")
 _GROUPS = (
     ("experts", ("_exps.", ".ffn_gate.", ".ffn_up.", ".ffn_down.")),
+    ("recurrent", (".ssm_",)),
+    ("shared expert", ("_shexp.",)),
     ("attention", (".attn_",)),
-    ("router", (".ffn_gate_inp.",)),
+    ("router", (".ffn_gate_inp.", ".exp_probs_b.")),
     ("norms", ("norm.",)),
     ("embedding", ("token_embd.",)),
     ("output head", ("output.weight",)),
@@ -46,11 +48,24 @@ def inspect_lines(file: ModelFile, spec: ModelSpec) -> list[str]:
         f"architecture  {spec.architecture}: {one_line(spec.name)}",
         f"shape         {spec.num_layers} layers, hidden {spec.hidden_size}, heads {spec.num_heads}/"
         f"{spec.num_kv_heads} of {spec.head_dim}, vocabulary {spec.vocab_size:,}, context {spec.context_tokens:,}",
+        *_recurrent_lines(spec),
         f"experts       {experts}",
         f"MTP           {_mtp(spec)}",
         f"chat template {'in the file' if template else 'none: ChatML is used'}",
         "",
         *group_lines(list(file.tensors.values()), num_layers=spec.num_layers),
+    ]
+
+
+def _recurrent_lines(spec: ModelSpec) -> list[str]:
+    """Nothing for a model whose layers all attend."""
+    if spec.recurrent is None:
+        return []
+    state_bytes = sum(inventory_of(spec).state_bytes)
+    return [
+        f"recurrent     {sum(spec.is_recurrent)} of the layers, heads {spec.recurrent.num_value_heads}/"
+        f"{spec.recurrent.num_key_heads} of {spec.recurrent.head_width}; state of a conversation "
+        f"{format_bytes(state_bytes)}"
     ]
 
 
