@@ -7,6 +7,7 @@ from typing import Any
 from kernels.triton import (
     attention,
     bookkeeping,
+    delta,
     elementwise,
     filtering,
     grouped,
@@ -18,6 +19,7 @@ from kernels.triton import (
     sampling,
 )
 from kernels.triton.formats import F16, PACKED_TYPES
+from kernels.triton.launch_delta import CONV_BLOCK, DeltaShape
 from kernels.triton.launch_experts import ExpertShape
 from kernels.triton.sizes import (
     DOWN_GROUPED,
@@ -37,6 +39,7 @@ SHARED_BYTES = {80: 163 * 1024, 86: 99 * 1024, 89: 99 * 1024, 90: 227 * 1024, 10
 
 Q8_0, Q4_0, Q4_K = 8, 2, 12
 KV_FORMATS = ((F16, F16), (Q8_0, Q8_0), (Q4_0, Q4_0), (Q8_0, Q4_0))
+DELTA_SHAPES = (DeltaShape(16, 32, 128, 4, True), DeltaShape(16, 48, 128, 4, False), DeltaShape(4, 8, 64, 4, True))
 BF16_ROWS = {"x": "*bf16"}
 
 
@@ -142,6 +145,17 @@ def small_variants(shared_bytes: int) -> Iterator[Variant]:
     yield Variant("sample_pick", sampling.sample_pick_kernel, {"VOCAB": 151_936} | blocks)
 
 
+def delta_variants(shape: DeltaShape) -> Iterator[Variant]:
+    name = f"{shape.heads} {shape.width}"
+    conv = {"CHANNELS": shape.channels, "TAPS": shape.taps, "BLOCK": CONV_BLOCK}
+    yield Variant(f"conv {name}", delta.conv_kernel, conv)
+    yield Variant(f"remember {name}", delta.remember_kernel, conv, {"rows": "*fp32"})
+    yield Variant(f"delta_rows {name}", delta.delta_rows_kernel, shape.matrices)
+    yield Variant(f"commit {name}", delta.commit_kernel, shape.matrices)
+    norm = {"WIDTH": shape.width, "BLOCK": shape.width, "num_warps": 1}
+    yield Variant(f"gated_norm {name}", delta.gated_norm_kernel, norm, {"gate": "*fp32", "out": "*fp16"})
+
+
 def all_variants(shared_bytes: int) -> Iterator[Variant]:
     for type_id in (*PACKED_TYPES, 0, 1, 30):
         yield from expert_variants(type_id, shared_bytes)
@@ -149,6 +163,8 @@ def all_variants(shared_bytes: int) -> Iterator[Variant]:
         for kv_format in KV_FORMATS:
             yield from attention_variants(shared_bytes, head_dim, kv_format)
         yield merge_variant(head_dim)
+    for delta_shape in DELTA_SHAPES:
+        yield from delta_variants(delta_shape)
     for head_dim in (16, 32):  # of small models, whose K/V are f16
         yield from attention_variants(shared_bytes, head_dim, KV_FORMATS[0])
         yield merge_variant(head_dim)
@@ -160,6 +176,7 @@ def representative_variants(shared_bytes: int) -> Iterator[Variant]:
     yield from expert_variants(Q4_K, shared_bytes)
     yield from attention_variants(shared_bytes, 128, KV_FORMATS[0])
     yield merge_variant(128)
+    yield from delta_variants(DELTA_SHAPES[0])
     yield from small_variants(shared_bytes)
 
 
@@ -175,6 +192,16 @@ ARGUMENT_TYPES = {
     "tiles": "*i32",
     "num_tiles": "*i32",
     "q": "*fp16",
+    "mixed": "*fp32",
+    "history": "*fp32",
+    "taps": "*fp32",
+    "stride": "i32",
+    "beta": "*fp32",
+    "alpha": "*fp32",
+    "rate": "*fp32",
+    "state": "*fp32",
+    "journal": "*fp32",
+    "is_journaled": "i32",
     "keys": "*fp16",
     "key_scales": "*fp16",
     "values": "*fp16",
