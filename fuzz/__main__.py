@@ -37,6 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
     mutants.add_argument("--json", action="store_true")
     again = commands.add_parser("replay", help="one trace; exit code 1 when it fails")
     again.add_argument("trace", type=Path)
+    record = commands.add_parser("record", help="the commands that the core gives in one trace of decisions")
+    record.add_argument("trace", type=Path)
+    record.add_argument("out", type=Path, help="file for them; strata replay plays it")
+    record.add_argument("--mutant", type=Path, action="append", default=[], help="with this planted bug")
     options = parser.parse_args(arguments)
     return _COMMANDS[options.command](options)
 
@@ -139,7 +143,15 @@ def _replay(options: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS = {"run": _run, "mutants": _mutants, "replay": _replay}
+def _record(options: argparse.Namespace) -> int:
+    """In a process of its own, since a bug can only be planted before anything is imported."""
+    report = run_child(options.mutant, traces=[options.trace], record=options.out)
+    ending = f"{report['kind']}: {report['message']}" if report["detected"] else "nothing was found"
+    print(f"{options.out}: {ending}")
+    return 0
+
+
+_COMMANDS = {"run": _run, "mutants": _mutants, "replay": _replay, "record": _record}
 
 
 def _print(report: dict[str, Any], *, is_json: bool) -> None:

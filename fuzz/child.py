@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--max-runs", type=int, default=1_000_000)
     parser.add_argument("--trace", type=Path, action="append", default=[])
+    parser.add_argument("--record", type=Path, help="file for the commands that the one --trace gives")
     parser.add_argument("--digests", type=int, default=0)
     parser.add_argument("--minimize", action="store_true")
     parser.add_argument("--at-once", action="store_true", help="no world whose order of completion is drawn")
@@ -39,7 +40,10 @@ def main() -> int:
     reach = Reach(mutants[0]) if mutants else None
     plant(mutants)
     signal.signal(signal.SIGVTALRM, _hang)
-    report = _replay(options.trace) if options.trace else _search(options, deadline)
+    if options.record is not None:
+        report = _record(options.trace[0], options.record, options.mutants)
+    else:
+        report = _replay(options.trace) if options.trace else _search(options, deadline)
     if reach is not None:
         reach.stop()
         report["reached"] = reach.is_reached
@@ -91,6 +95,28 @@ def _replay(paths: list[Path]) -> dict[str, Any]:
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return {"detected": False, "runs": len(paths)}
+
+
+def _record(path: Path, target: Path, mutants: list[Path]) -> dict[str, Any]:
+    """What the core asks of the card in this trace, wrong as it may be, up to where the world finds it out."""
+    from sim.world.recording import record_commands
+    from sim.world.trace import read_trace
+    from strata.trace.command_trace import write_trace
+
+    origin = {"decisions": path.name, "mutants": [mutant.stem for mutant in mutants]}
+    trace = read_trace(path.read_text(encoding="utf-8"))
+    signal.setitimer(signal.ITIMER_VIRTUAL, RUN_CPU_SECONDS)
+    try:
+        recorded = record_commands(trace, origin)
+    except Exception as error:  # there is not even a plan, so there are no commands
+        return {"detected": True, "runs": 1, "kind": type(error).__name__, "message": str(error)}
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    target.write_text(write_trace(recorded.commands), encoding="utf-8")
+    if recorded.failure is None:
+        return {"detected": False, "runs": 1}
+    kind, message = type(recorded.failure).__name__, str(recorded.failure)
+    return {"detected": True, "runs": 1, "kind": kind, "message": message}
 
 
 def _digests(seed: int, number: int) -> list[str]:

@@ -6,7 +6,6 @@ import struct
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import lru_cache
 
 from sim.device import SimDevice, describe_twin
@@ -27,16 +26,13 @@ from strata.core.memory.planner import Plan
 from strata.core.serving.launches import Recipe
 from strata.device import DeviceDescription
 from strata.engine.runner import Runner
+from strata.trace.entries import FaultKind as FaultKind
+from strata.trace.recording import Keep, RecordingDevice
 
 TERMINATORS = (1, 2)
 PLANTED = "planted"
 CONSEQUENCES = (UndefinedRead, TableError, WrongBytes)
 """What commands may meet that were submitted behind one which failed on its way."""
-
-
-class FaultKind(StrEnum):
-    REFUSED = "refused"  # the command raises, and nothing of it happened
-    FAILED = "failed"  # it was taken, and what it was to write is anything
 
 
 class PlantedFault(DeviceError):
@@ -88,6 +84,7 @@ class WorldDevice(SimDevice):
         self.faults = Faults()
         self.history: list[Command] | None = None
         self.accusation: TwinError | None = None
+        self._last_fault: FaultKind | None = None
         self.transfers: list[Transfer] = []
         self.favours: deque[int] = deque()
         self.num_overtakings = 0  # times that a stream went on before an older command of another one
@@ -100,7 +97,7 @@ class WorldDevice(SimDevice):
         try:
             super().submit(commands)
         except TwinError as error:
-            self._note(error)
+            self._last_fault = FaultKind.REFUSED if self._note(error) else None
             raise
 
     def pause(self) -> None:
@@ -152,13 +149,17 @@ class WorldDevice(SimDevice):
             self._shadow.clocks.join_host(report[2])
         return [report[1]]
 
+    def last_fault(self) -> FaultKind | None:
+        """The failure that the world asked for in the command submitted last, or that comes of an earlier one."""
+        return self._last_fault
+
     def _ask(self, index: int, command: Command) -> Failed | None:
         del index
         if self.history is not None:
             self.history.append(command)
         if isinstance(command, Notify):
             self._stream_of[command.tag] = command.stream
-        kind = self.faults.take(command)
+        self._last_fault = kind = self.faults.take(command)
         if kind is FaultKind.REFUSED:
             raise PlantedFault(PLANTED, command)
         if kind is FaultKind.FAILED:
@@ -194,9 +195,9 @@ class Card:
     blobs: dict[tuple[int, int], bytes]
 
 
-def make_card(geometry: Geometry, *, is_counting_pairs: bool = False) -> Card | Refusal:
-    """Started and idle."""
-    card = build_card(geometry, is_counting_pairs=is_counting_pairs)
+def make_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Keep | None = None) -> Card | Refusal:
+    """Started and idle. `keep` gets everything that the runner asks of its device, from the first command on."""
+    card = build_card(geometry, is_counting_pairs=is_counting_pairs, keep=keep)
     if isinstance(card, Card):
         if is_counting_pairs:
             card.device.pairs = Pairs(card.device._graphs)
@@ -204,7 +205,7 @@ def make_card(geometry: Geometry, *, is_counting_pairs: bool = False) -> Card | 
     return card
 
 
-def build_card(geometry: Geometry, *, is_counting_pairs: bool = False) -> Card | Refusal:
+def build_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Keep | None = None) -> Card | Refusal:
     """Filled and sealed, not yet started."""
     plan = geometry.plan()
     if isinstance(plan, Refusal):
@@ -230,7 +231,8 @@ def build_card(geometry: Geometry, *, is_counting_pairs: bool = False) -> Card |
     manifest += [(home, f"weight {name}") for name, home in plan.pack.weights.items()]
     device = WorldDevice(description, payload, geometry, blobs, manifest)
     device.seal()
-    runner = Runner(device, Recipe(plan, _dense_reads(geometry)), TERMINATORS, pause=device.pause)
+    asked = device if keep is None else RecordingDevice(device, keep, ask_fault=device.last_fault)
+    runner = Runner(asked, Recipe(plan, _dense_reads(geometry)), TERMINATORS, pause=device.pause)
     return Card(geometry, plan, device, payload, runner, blobs)
 
 

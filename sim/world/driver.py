@@ -25,6 +25,7 @@ from strata.core.lending.loan import LoanPhase
 from strata.core.serving.machine import Reading, Windowing
 from strata.core.serving.request import GenerationRequest
 from strata.engine.runner import HasClosed, HasRead, HasSampled
+from strata.trace.recording import Keep
 
 PROMPTS_KEPT = 8
 HORIZON_STEPS = 4000
@@ -37,10 +38,17 @@ behind it that cannot do without; so two failures while one is mended may be too
 
 class Driver:
     """`sometimes` counts what happened in this world that a campaign wants to have seen. `is_lost`: failures took the
-    device away, which ends a process and a world."""
+    device away, which ends a process and a world. `keep` gets what the card was asked for (`strata.trace`)."""
 
-    def __init__(self, geometry: Geometry, *, is_recording: bool = False, is_counting_pairs: bool = False) -> None:
-        card = make_card(geometry, is_counting_pairs=is_counting_pairs)
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        is_recording: bool = False,
+        is_counting_pairs: bool = False,
+        keep: Keep | None = None,
+    ) -> None:
+        card = make_card(geometry, is_counting_pairs=is_counting_pairs, keep=keep)
         if isinstance(card, Refusal):
             raise WorldFault(f"this geometry has no plan: {card.reason}")
         self.card: Card = card

@@ -9,6 +9,7 @@ from typing import Any
 from sim.scope import LaunchScope
 from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.device import DeviceDescription, Program
+from strata.trace.digest import positional_digest
 
 POISON = 0xDB
 
@@ -41,8 +42,7 @@ class PlainBytes:
         self.arena(target)[:] = bytes((value,)) * target.size_bytes
 
     def digest(self, source: Extent, target: HostExtent) -> None:
-        words = hash(bytes(self.arena(source))) & (2**64 - 1)
-        self.host(target)[:] = words.to_bytes(8, "little")
+        self.host(target)[:] = positional_digest(self.arena(source)).to_bytes(8, "little")
 
     def run(self, program: Program, args: Any, scope: LaunchScope) -> None:
         program(PlainMemory(self, scope), args)

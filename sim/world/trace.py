@@ -9,17 +9,16 @@ through whatever the core is today.
 Numbers and names only: no address, no slot and no time is in a trace.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from hashlib import sha256
 from typing import Any
 
 from sim.world.decisions import Decision, from_json, to_json
 from sim.world.driver import Driver
 from sim.world.geometry import Delivery, Geometry
+from strata.trace.jsonl import TraceError, seal, unseal
 
-VERSION = 1
+KIND = "decisions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +31,20 @@ class Trace:
 
 
 def write_trace(trace: Trace) -> str:
-    head = {"v": VERSION, "kind": "decisions", "geometry": geometry_to_json(trace.geometry), "note": trace.note}
-    lines = [_canonical(head), *(_canonical(to_json(decision)) for decision in trace.decisions)]
-    return "".join(lines) + _canonical({"sha256": sha256("".join(lines).encode()).hexdigest()})
+    head = {"kind": KIND, "geometry": geometry_to_json(trace.geometry), "note": trace.note}
+    return seal(head, (to_json(decision) for decision in trace.decisions))
 
 
 def read_trace(text: str) -> Trace:
-    """Raises ValueError for anything that `write_trace` would not have written."""
-    lines = text.splitlines(keepends=True)
-    if len(lines) < 2:
-        raise ValueError(f"no trace: {len(lines)} lines, a head and a hash are needed at least")
+    """Raises TraceError for anything that `write_trace` would not have written."""
+    head, lines = unseal(text, kind=KIND)
     try:
-        head, *decisions, tail = (json.loads(line) for line in lines)
-        if (head["v"], head["kind"]) != (VERSION, "decisions"):
-            raise ValueError(f"no trace: v={head['v']} kind={head['kind']}, this reads v={VERSION} kind=decisions")
-        trace = Trace(
-            geometry_from_json(head["geometry"]), tuple(from_json(line) for line in decisions), str(head["note"])
-        )
-        named = tail["sha256"]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"no trace: {error!r}") from error
+        decisions = tuple(from_json(line) for line in lines)
+        trace = Trace(geometry_from_json(head["geometry"]), decisions, str(head["note"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise TraceError(f"no trace of decisions: {error}") from error
     if write_trace(trace) != text:
-        raise ValueError(f"no trace: its lines are not canonical or do not hash to {named}")
+        raise TraceError("no trace of decisions: a line says more than it needs, or leaves out what it needs")
     return trace
 
 
@@ -76,7 +67,3 @@ def geometry_from_json(values: Mapping[str, Any]) -> Geometry:
     delivery = Delivery(values.get("delivery", Delivery.ALL))
     layers = {name: tuple(values.get(name, ())) for name in ("blob_bytes", "recurrent")}
     return Geometry(**{**values, **layers, "delivery": delivery})
-
-
-def _canonical(value: Mapping[str, Any] | Sequence[Any]) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")) + "\n"

@@ -57,6 +57,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "strata/model": ("strata.model", "strata.device", "strata.core", "kernels"),
     "strata/cuda": ("strata.cuda", "strata.device", "strata.core"),
     "strata/cuda/programs": ("strata.cuda", "strata.device", "strata.core", "kernels"),
+    "strata/trace": ("strata.trace", "strata.device", "strata.core"),
     "strata/engine": ("strata.engine", "strata.device", "strata.core"),
     "strata/server": ("strata.server", "strata.engine", "strata.core"),
     "strata/planning.py": ("strata.model", "strata.core"),
@@ -71,9 +72,9 @@ OURS: dict[str, tuple[str, ...]] = {
     "kernels": ("kernels",),
     "sim": ("sim", *TWIN),
     "sim/__main__.py": ("sim.world.server",),
-    "sim/world": ("sim", "strata.engine", "strata.device", "strata.core"),
+    "sim/world": ("sim", "strata.engine", "strata.trace", "strata.device", "strata.core"),
     "sim/world/server": ("sim", "strata.server", "strata.engine", "strata.core"),
-    "fuzz": ("fuzz", "sim", "strata.core"),
+    "fuzz": ("fuzz", "sim", "strata.trace", "strata.core"),
 }
 """Folder or file -> the modules of ours that it may import. Of several entries over a file the longest counts."""
 
@@ -82,6 +83,7 @@ OTHERS: dict[str, frozenset[str]] = {
     "strata/device.py": frozenset(),
     "strata/cuda": frozenset({"torch", "cuda"}),
     "strata/cuda/programs": frozenset({"torch"}),
+    "strata/trace": frozenset(),
     "strata/engine": frozenset({"trio"}),
     "strata/server": frozenset(
         {"trio", "quart", "quart_trio", "hypercorn", "prometheus_client", "werkzeug", "h11", "wsproto"}
@@ -175,6 +177,10 @@ def test_the_body_without_a_card_needs_no_torch(path: str) -> None:
         ("sim/a.py", "from strata.core import kv"),
         ("sim/order.py", "import torch"),
         ("sim/device.py", "from sim.world.driver import Driver"),
+        ("sim/device.py", "from strata.trace.entries import Entry"),
+        ("strata/trace/a.py", "from sim.device import SimDevice"),
+        ("strata/trace/a.py", "from strata.engine.runner import Runner"),
+        ("strata/trace/a.py", "import torch"),
         ("sim/world/a.py", "from strata.model.spec import ModelSpec"),
         ("sim/world/a.py", "import hypothesis"),
         ("sim/world/a.py", "import trio"),
