@@ -173,6 +173,19 @@ def positional_digest(data: torch.Tensor) -> int:
     return total % (1 << 64)
 
 
+def fill_pattern(data: torch.Tensor, seed: int) -> None:
+    """data: uint8 [size_bytes], any offset, is overwritten. Word i (little endian, the last one cut off) becomes
+    x_i xor (x_i >> 32) of `positional_digest` for w_i = `seed`, which is 0 .. 2^64 - 1."""
+    size_bytes = data.numel()
+    for start in range(0, size_bytes, 8 * _DIGEST_BLOCK_WORDS):
+        block = data[start : start + 8 * _DIGEST_BLOCK_WORDS]
+        first, num_words = start // 8 + 1, -(-block.numel() // 8)
+        positions = torch.arange(first, first + num_words, dtype=torch.int64)
+        mixed = (positions * _signed(_ODD_POSITION) ^ _signed(seed)) * _signed(_ODD_MIX)
+        mixed ^= (mixed >> 32) & 0xFFFF_FFFF
+        block.copy_(mixed.view(torch.uint8)[: block.numel()])
+
+
 def _signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
 

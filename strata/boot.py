@@ -19,8 +19,11 @@ import torch
 import trio
 from quart import Response
 
-from sim.bytes import BytesPayload
+from sim.bytes import BytesPayload, fill_pattern, positional_digest
 from sim.device import SimDevice, describe_twin
+from sim.symbolic import SymbolicPayload
+from sim.world.recording import Recorded, record_commands, replay_on_twin
+from sim.world.trace import read_trace
 from strata.core.errors import ConfigError, DeviceError
 from strata.core.extent import Extent, HostExtent
 from strata.core.memory.pack import PackLayout
@@ -42,6 +45,9 @@ from strata.server.lifetime import live
 from strata.server.ports import ServedModel, ServerLimits
 from strata.server.serving import serve
 from strata.server.sockets import BoundAddress
+from strata.trace.command_trace import CommandTrace
+from strata.trace.fingerprint import fingerprint_programs
+from strata.trace.replay import Replayed, program_names
 
 EXIT_DEVICE_LOST = 70
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -262,3 +268,27 @@ def _first(group: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def record_decisions(text: str, *, name: str) -> Recorded:
+    """The world of a decision trace, through the core as it is. Raises TraceError."""
+    return record_commands(read_trace(text), {"decisions": name})
+
+
+def replay_commands(trace: CommandTrace, *, has_bytes: bool) -> Replayed:
+    """Onto the twin. Raises ReplayStalled, and ConfigError when the host cannot give the memory."""
+    if not has_bytes:
+        programs = fingerprint_programs(program_names(trace), digest=lambda view: 0, fill=lambda view, seed: None)
+        return replay_on_twin(trace, SymbolicPayload, programs, fill_pack=None)
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    if trace.sizes.segment_bytes % page_bytes:
+        raise ConfigError(
+            f"a card of real bytes refused: segment_bytes={trace.sizes.segment_bytes:,} B are not whole pages of "
+            f"{page_bytes:,} B; give --payload none"
+        )
+    programs = fingerprint_programs(program_names(trace), digest=positional_digest, fill=fill_pattern)
+    return replay_on_twin(trace, BytesPayload, programs, fill_pack=_fill_view)
+
+
+def _fill_view(view: memoryview, seed: int) -> None:
+    fill_pattern(torch.frombuffer(view, dtype=torch.uint8), seed)

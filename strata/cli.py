@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from strata.commands.options import add_chat_arguments, add_demo_arguments, chat_options
 from strata.commands.parsing import CommandParser, ShowVersion
+from strata.commands.replay_options import add_replay_arguments, replay_options
 from strata.commands.serve_options import add_model_argument, add_plan_arguments, add_serve_arguments
 from strata.commands.source_names import named_by_source
 from strata.commands.starting import refuse_outside_server, resolve_demo, resolve_serve
@@ -70,6 +71,15 @@ def build_parser() -> CommandParser:
     plan = commands.add_parser("plan", help="show the memory map that serve would choose", usage=_usage("plan"))
     add_plan_arguments(plan)
     plan.set_defaults(run=_plan, parser=plan)
+
+    replay = commands.add_parser(
+        "replay",
+        help="play a trace again",
+        description="Play a trace again: decisions through the core as it is, commands as they were given. Exit code 1 "
+        "when something is refused.",
+    )
+    add_replay_arguments(replay)
+    replay.set_defaults(run=_replay, parser=replay)
     return parser
 
 
@@ -121,3 +131,10 @@ def _plan(arguments: argparse.Namespace) -> int:
 
     with named_by_source(resolved):
         return run(resolved.config, is_json=arguments.json)
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    options = replay_options(arguments)
+    from strata.commands.replay import run
+
+    return run(options)

@@ -2,24 +2,25 @@
 that trace played again onto a twin that knows nothing of the core.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sim.device import describe_twin
-from sim.world.card import Stalled
+from sim.payload import Payload
 from sim.world.decisions import to_json
 from sim.world.driver import Driver
 from sim.world.plain_bytes import PlainBytes
 from sim.world.told import ToldDevice
 from sim.world.trace import Trace, geometry_to_json
 from strata.core.errors import Refusal
+from strata.device import DeviceDescription, Programs
 from strata.trace.command_trace import CardSizes, CommandTrace
 from strata.trace.digest import pattern, positional_digest
 from strata.trace.entries import Entry, Noted
 from strata.trace.fingerprint import fingerprint_programs
 from strata.trace.naming import plan_places
-from strata.trace.replay import Hooks, Replayed, program_names, replay
+from strata.trace.replay import Hooks, Replayed, ReplayStalled, program_names, replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Recorded:
 
     commands: CommandTrace
     failure: Exception | None
+    num_decisions: int
 
 
 def record_commands(trace: Trace, origin: Mapping[str, Any]) -> Recorded:
@@ -50,30 +52,49 @@ def record_commands(trace: Trace, origin: Mapping[str, Any]) -> Recorded:
         failure = error
         entries.append(Noted("failure", {"error": type(error).__name__, "message": str(error)}))
     serving = {"geometry": geometry_to_json(geometry)}
-    return Recorded(CommandTrace(sizes, plan_places(plan), tuple(entries), serving, origin, trace.note), failure)
+    commands = CommandTrace(sizes, plan_places(plan), tuple(entries), serving, origin, trace.note)
+    return Recorded(commands, failure, len(trace.decisions))
 
 
 def replay_plainly(trace: CommandTrace) -> Replayed:
     """Onto a twin with real bytes and without torch. Raises ReplayStalled."""
-    sizes = trace.sizes
+    programs = fingerprint_programs(program_names(trace), digest=positional_digest, fill=fill_plainly)
+    return replay_on_twin(trace, PlainBytes, programs, fill_pack=fill_plainly)
+
+
+def replay_on_twin(
+    trace: CommandTrace,
+    make_payload: Callable[[DeviceDescription], Payload],
+    programs: Programs,
+    *,
+    fill_pack: Callable[[memoryview, int], None] | None,
+) -> Replayed:
+    """`fill_pack` gives an item of the pack a pattern of its name; None for a payload without bytes, of which there are
+    no digests either. Raises ReplayStalled, and ConfigError where the payload does."""
+    sizes, manifest = trace.sizes, trace.places.manifest()
     description = describe_twin(
         arena_bytes=sizes.arena_bytes,
         segment_bytes=sizes.segment_bytes,
         pack_bytes=sizes.pack_bytes,
         staging_bytes=sizes.staging_bytes,
     )
-    programs = fingerprint_programs(program_names(trace), digest=positional_digest, fill=_fill)
-    manifest = trace.places.manifest()
-    device = ToldDevice(description, programs, PlainBytes(description), manifest)
-    for home, name in manifest:
-        device.host(home)[:] = pattern(home.size_bytes, positional_digest(name.encode()))
-    device.seal()
-    return replay(trace, device, Hooks(_stall, device.fail_next, device.tell))
+    device = ToldDevice(description, programs, make_payload(description), manifest)
+    try:
+        if fill_pack is not None:
+            for home, name in manifest:
+                fill_pack(device.host(home), positional_digest(name.encode()))
+        device.seal()
+        hooks = Hooks(_stall, device.fail_next, device.tell)
+        return replay(trace, device, hooks, is_digesting=fill_pack is not None)
+    finally:
+        device.close()
 
 
-def _fill(target: memoryview, seed: int) -> None:
+def fill_plainly(target: memoryview, seed: int) -> None:
     target[:] = pattern(len(target), seed)
 
 
 def _stall() -> None:
-    raise Stalled("the twin has nothing to report, and never will: the trace says that it reported something")
+    raise ReplayStalled(
+        "the twin has nothing to report, and never will; when the trace was recorded there was something"
+    )

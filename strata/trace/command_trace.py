@@ -19,6 +19,9 @@ from strata.trace.lines import from_line, to_line
 from strata.trace.places import Place, Places, make_where, space_of
 
 KIND = "commands"
+MAX_SEGMENTS = 1 << 20
+MAX_STAGING_BYTES = 1 << 32
+"""Beyond any card there is; a file that says more would only exhaust the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +105,7 @@ def _check_sizes(sizes: CardSizes) -> None:
         raise ValueError(f"{sizes} are no sizes")
     if not sizes.segment_bytes or not sizes.arena_bytes or sizes.arena_bytes % sizes.segment_bytes:
         raise ValueError(f"arena_bytes={sizes.arena_bytes} is not whole segments of {sizes.segment_bytes} B")
+    if (sizes.arena_bytes + sizes.behind_bytes) // sizes.segment_bytes > MAX_SEGMENTS:
+        raise ValueError(f"a card of more than {MAX_SEGMENTS:,} segments: {sizes}")
+    if sizes.staging_bytes > MAX_STAGING_BYTES:
+        raise ValueError(f"staging_bytes={sizes.staging_bytes:,} B, more than {MAX_STAGING_BYTES:,} B")

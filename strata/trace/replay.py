@@ -82,14 +82,16 @@ class Hooks:
     tell: Callable[[Event], None] = lambda event: None
 
 
-def replay(trace: CommandTrace, device: Device, hooks: Hooks) -> Replayed:
-    """Onto a device that is sealed, empty, and of the trace's sizes. Stops at the first deviation."""
+def replay(trace: CommandTrace, device: Device, hooks: Hooks, *, is_digesting: bool = True) -> Replayed:
+    """Onto a device that is sealed, empty, and of the trace's sizes. Stops at the first deviation. `is_digesting`: the
+    device has bytes. Raises ReplayStalled where `hooks.pause` does."""
     player = _Player(trace, device, hooks)
     for number, entry in enumerate(trace.entries, FIRST_LINE):
         player.play(number, entry)
         if player.deviations:
             break
-    digests = () if player.deviations or player.has_refused else tuple(player.digest_card())
+    is_digesting = is_digesting and not player.deviations and not player.has_refused
+    digests = tuple(player.digest_card()) if is_digesting else ()
     return Replayed(len(trace.entries), player.num_commands, tuple(player.deviations), digests)
 
 

@@ -65,14 +65,14 @@ def run(tmp_path: Path, *arguments: str) -> tuple[int, set[str], subprocess.Comp
     return result["code"], set(result["modules"]), process
 
 
-@pytest.mark.parametrize("command", [(), ("serve",), ("chat",), ("demo",), ("inspect",), ("plan",), ("doctor",)])
+@pytest.mark.parametrize("command", [(), ("serve",), ("chat",), ("demo",), ("inspect",), ("plan",), ("doctor",), ("replay",)])
 def test_help_is_light(tmp_path: Path, command: tuple[str, ...]) -> None:
     code, modules, process = run(tmp_path, *command, "--help")
     assert code == 0 and process.stdout.startswith("usage: ") and process.stderr == ""
     assert not modules & set(HEAVY), modules & set(HEAVY)
 
 
-@pytest.mark.parametrize("command", ["inspect", "plan", "serve"])
+@pytest.mark.parametrize("command", ["inspect", "plan", "serve", "replay"])
 @pytest.mark.parametrize("which", ["missing", "folder", "broken", "unknown"])
 def test_a_refused_file_is_light_and_one_line(
     tmp_path: Path, broken: Path, unknown: Path, command: str, which: str
@@ -104,4 +104,4 @@ def test_the_program_runs_as_a_module() -> None:
     process = subprocess.run(
         [sys.executable, "-m", "strata", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert all(command in process.stdout for command in ("serve", "chat", "demo", "inspect", "plan"))
+    assert all(command in process.stdout for command in ("serve", "chat", "demo", "inspect", "plan", "replay"))

@@ -91,6 +91,8 @@ def test_a_text_that_no_recorder_wrote_is_refused_with_its_line(text: str, reaso
     [
         ('"segment_bytes":512', '"segment_bytes":0'),
         ('"arena_bytes":4096', '"arena_bytes":4097'),
+        ('"arena_bytes":4096', f'"arena_bytes":{512 << 21}'),
+        ('"staging_bytes":512', f'"staging_bytes":{1 << 40}'),
         ('["kv","arena",700,300]', '["kv","arena",600,300]'),
         ('["kv","arena",700,300]', '["kv","attic",700,300]'),
         ('["kv","arena",700,300]', '["pack","arena",700,300]'),

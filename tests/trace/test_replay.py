@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from fuzz.planted import MUTANTS
 from fuzz.strength import run_child
-from sim.world.card import Stalled
 from sim.world.recording import replay_plainly
 from strata.core.commands import Access, Copy, CopyPair, Record, Wait
 from strata.core.events import Reached
@@ -18,7 +17,7 @@ from strata.trace.card_state import CardState
 from strata.trace.command_trace import CommandTrace, read_trace, write_trace
 from strata.trace.entries import Entry, Faulted, Noted, Refused
 from strata.trace.prelude import prelude
-from strata.trace.replay import Replayed
+from strata.trace.replay import Replayed, ReplayStalled
 from tests.trace.builders import REGRESS, recorded
 
 LENDS = "refill_cannot_be_repeated"
@@ -128,7 +127,7 @@ def test_a_refusal_that_does_not_come_again_is_told() -> None:
 
 def test_a_report_that_does_not_come_stalls_instead_of_hanging() -> None:
     trace = recorded(LENDS).commands
-    with pytest.raises(Stalled, match="nothing to report"):
+    with pytest.raises(ReplayStalled, match="nothing to report"):
         replay_plainly(replace(trace, entries=(*trace.entries, Reached("never"))))
 
 
