@@ -110,6 +110,7 @@ def open_twin(planned: PlannedModel) -> SimDevice:
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
+        parked_bytes=plan.options.parked_bytes,
     )
     programs = build_programs(
         spec,

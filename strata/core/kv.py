@@ -10,6 +10,7 @@ run of bytes in every format, so whoever moves positions about needs to know len
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+from strata.core.extent import Extent
 from strata.core.units import align_up
 
 BLOCK_NUMBERS = 32
@@ -77,6 +78,14 @@ class KvLayout:
     value_bytes: int
     values_start_bytes: int
     size_bytes: int
+
+    def cells(self, layer: Extent, *, start: int, end: int) -> tuple[Extent, Extent]:
+        """Where K and V of positions [start, end) lie in a layer's extent."""
+        values = self.values_start_bytes + start * self.value_bytes
+        return (
+            layer.part(offset_bytes=start * self.key_bytes, size_bytes=(end - start) * self.key_bytes),
+            layer.part(offset_bytes=values, size_bytes=(end - start) * self.value_bytes),
+        )
 
     @property
     def position_bytes(self) -> int:

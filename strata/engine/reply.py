@@ -6,7 +6,7 @@ from functools import partial
 
 from strata.core.serving.request import Finished, GenerationRequest, Progress, Timings, Usage
 from strata.core.serving.terminator import Terminator
-from strata.engine.runner import HasClosed, HasRead, HasSampled, Runner
+from strata.engine.runner import HasClosed, HasMoved, HasRead, HasSampled, Runner
 from strata.engine.thread import StepRunner
 from strata.engine.ticket import RequestTicket
 
@@ -23,7 +23,7 @@ class Reply:
     clock: Callable[[], float]
     num_sampled: int = 0
     num_read: int = 0  # prompt tokens that went through all layers for this request
-    cached_tokens: int = 0  # prompt tokens that need not be read, from the session
+    cached_tokens: int = 0  # prompt tokens that need not be read
     began_s: float = field(init=False)
     first_window_s: float | None = None
     progress_s: float = field(init=False)
@@ -44,6 +44,8 @@ class Reply:
             match outcome:
                 case HasClosed():
                     return None
+                case HasMoved():
+                    pass
                 case HasRead(read_tokens):
                     self._note_read(read_tokens)
                 case HasSampled(token_ids):

@@ -5,20 +5,21 @@ what it submits, for the statistics.
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from strata.core import programs
 from strata.core.commands import Access, Command, Copy, Fill, Launch, Map, Stream, Transfer
 from strata.core.errors import DeviceError, DeviceLost
 from strata.core.events import Failed, Reached
-from strata.core.extent import HostExtent
+from strata.core.extent import HostExtent, HostSpace
 from strata.core.lending.ledger import Ledger
 from strata.core.lending.loan import CACHE, PROMPT
 from strata.core.lending.room import BLOCK
 from strata.core.lending.segments import Act
 from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES, SAMPLED_WORD
 from strata.core.serving.chunk import Addresses
+from strata.core.serving.conversations import ParkedConversations
 from strata.core.serving.drafting import draft_graph, draft_launches
 from strata.core.serving.launches import Recipe, is_blob, is_blob_of, window_launches
 from strata.core.serving.machine import (
@@ -31,6 +32,7 @@ from strata.core.serving.machine import (
     first_state,
     landed,
 )
+from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.recurrent_state import commit_launches
 from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
@@ -60,6 +62,11 @@ class HasRead:
 
 
 @dataclass(frozen=True, slots=True)
+class HasMoved:
+    """A conversation is safe in host memory, and another one is on its way back from it. Nothing was read yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class HasSampled:
     """A window is done and gave one token or more; the caller answers with `resume` or `end`."""
 
@@ -77,14 +84,15 @@ class HasClosed:
     """Nothing is open any more."""
 
 
-Outcome = HasRead | HasSampled | HasClosed
+Outcome = HasRead | HasMoved | HasSampled | HasClosed
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerCounts:
     """Since start; prompt and windows together. `ring_entries`: blobs copied through the ring; `lent_bytes` of the
     expert cache were given to reads in `num_loans` loans, `refilled_bytes` copied back into lent slots; `room_bytes`
-    were copied back into the block behind `num_rooms` rooms, `restored_bytes` into regions whose segments were away."""
+    were copied back into the block behind `num_rooms` rooms, `restored_bytes` into regions whose segments were away;
+    `parked_bytes` and `unparked_bytes` of conversations were copied to host memory and back."""
 
     expert_reads_hit: int = 0
     expert_reads_missed: int = 0
@@ -99,15 +107,18 @@ class RunnerCounts:
     restored_bytes: int = 0
     num_drafts: int = 0
     num_drafts_accepted: int = 0
+    parked_bytes: int = 0
+    unparked_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerSnapshot:
-    """One moment: the runner's counts, the device's, and who owns which bytes by the books."""
+    """One moment: the runner's counts, the device's, who owns which bytes by the books, and what is parked."""
 
     counts: RunnerCounts
     device: DeviceStatistics
     ledger: Ledger
+    parked: ParkedConversations
 
 
 class Runner:
@@ -135,7 +146,7 @@ class Runner:
         self._read = NO_READ
         self._sampled: tuple[int, ...] = ()
         self._window_words = (0, 0)  # the card's own counters of expert reads, as seen last
-        self._snapshot = RunnerSnapshot(self._counts, device.statistics(), self._state.at.ledger)
+        self._publish()
 
     def start(self) -> None:
         """Make the card ready: map, load, publish, capture. Raises DeviceError."""
@@ -167,8 +178,9 @@ class Runner:
         """Submit the first part of a request, and say how many of its tokens the session has already. Only when
         nothing is open."""
         before, had_segments = self._counts, self._state.at.segments is not None
+        self._read = NO_READ
         self._step(Began(request))
-        facts, policy = _read_facts(self._state), self._recipe.plan.options.policy
+        facts, policy = _with_takeover(self._read, self._state), self._recipe.plan.options.policy
         fresh_tokens = len(request.prompt_ids) - facts.read_from
         no_segments = "" if had_segments else policy.no_segments(fresh_tokens)
         is_block_away = not no_segments and policy.lends_block
@@ -184,6 +196,8 @@ class Runner:
             refilled_bytes=self._counts.refilled_bytes - self._began.refilled_bytes,
             room_bytes=self._counts.room_bytes - self._began.room_bytes,
             restored_bytes=self._counts.restored_bytes - self._began.restored_bytes,
+            parked_bytes=self._counts.parked_bytes - self._began.parked_bytes,
+            unparked_bytes=self._counts.unparked_bytes - self._began.unparked_bytes,
         )
 
     def draft_facts(self) -> DraftFacts:
@@ -206,7 +220,9 @@ class Runner:
             self._step(Routed(self._routed_experts()))
         elif not self._is_idle():
             self._step(Arrived())
-        return HasClosed() if self._is_idle() else HasRead(len(self._state.at.session.ids))
+        if self._is_idle():
+            return HasClosed()
+        return HasMoved() if isinstance(self._state, Restoring) else HasRead(len(self._state.at.session.ids))
 
     def resume(self, *token_ids: int) -> None:
         """All sampled tokens were taken: run the next window behind the last."""
@@ -254,12 +270,14 @@ class Runner:
 
     def _step(self, event: ServingEvent) -> None:
         self._state, orders = self._machine.step(self._state, event)
+        self._read = _with_geometry(self._read, self._state)
         self._order(orders)
         self._state = landed(self._state)
         self._publish()
 
     def _publish(self) -> None:
-        self._snapshot = RunnerSnapshot(self._counts, self._device.statistics(), self._state.at.ledger)
+        at = self._state.at
+        self._snapshot = RunnerSnapshot(self._counts, self._device.statistics(), at.ledger, at.parked)
 
     def _order(self, orders: Orders) -> None:
         self._num_acts = 0
@@ -313,14 +331,23 @@ class Runner:
         return tuple(words[:num_sampled])
 
 
-def _read_facts(state: State) -> ReadFacts:
-    """What was decided for the request that has just begun."""
-    read_from, loan, segments = len(state.at.session.ids), state.at.loan, state.at.segments
-    if not isinstance(state, Lending | Reading):
-        return ReadFacts(read_from)
+def _with_takeover(read: ReadFacts, state: State) -> ReadFacts:
+    """What the request that has just begun takes over."""
+    if not isinstance(state, Parking | Restoring):
+        return replace(read, read_from=len(state.at.session.ids))
+    takeover = state.takeover
+    unparked_tokens = takeover.read_from - takeover.kept if takeover.restore else 0
+    return replace(read, read_from=takeover.read_from, unparked_tokens=unparked_tokens)
+
+
+def _with_geometry(read: ReadFacts, state: State) -> ReadFacts:
+    """How the request is read, once that is decided."""
+    if read.chunk_tokens or not isinstance(state, Lending | Reading):
+        return read
+    loan, segments = state.at.loan, state.at.segments
     layout = state.layout if isinstance(state, Lending) else state.chunk.layout
-    return ReadFacts(
-        read_from,
+    return replace(
+        read,
         chunk_tokens=layout.chunk_tokens,
         ring_slots=len(layout.ring),
         lent_slots=len(loan.slots) if loan else 0,
@@ -345,11 +372,17 @@ def _with_act(counts: RunnerCounts, act: Act) -> RunnerCounts:
 
 def _with_command(counts: RunnerCounts, command: Command, *, num_layers: int) -> RunnerCounts:
     """Copies on the prompt's copy stream fill the ring, or bring home what was lent; prompt launches name their blobs.
-    The drafter is layer `num_layers`."""
+    The drafter is layer `num_layers`. What goes to parked memory or comes from it is a conversation."""
     if isinstance(command, Copy) and command.stream is Stream.COPY:
         for pair in command.pairs:
             counts = _with_copy(counts, pair.target, num_layers=num_layers)
         return counts
+    if isinstance(command, Copy):
+        return replace(
+            counts,
+            parked_bytes=counts.parked_bytes + _parked_bytes(pair.target for pair in command.pairs),
+            unparked_bytes=counts.unparked_bytes + _parked_bytes(pair.source for pair in command.pairs),
+        )
     if isinstance(command, Launch) and command.program == programs.EXPERTS:
         blobs = [read for read in command.reads if isinstance(read, Access) and is_blob(read)]
         hits = sum(blob.owner == CACHE for blob in blobs)
@@ -372,3 +405,7 @@ def _with_copy(counts: RunnerCounts, target: Access | HostExtent, *, num_layers:
     if is_blob_of(target, num_layers):
         return replace(counts, room_bytes=counts.room_bytes + size_bytes)
     return replace(counts, ring_entries=counts.ring_entries + 1)
+
+
+def _parked_bytes(sides: Iterable[Access | HostExtent]) -> int:
+    return sum(side.size_bytes for side in sides if isinstance(side, HostExtent) and side.space is HostSpace.PARKED)

@@ -23,18 +23,23 @@ from strata.core.serving.machine import (
     Windowing,
     first_state,
 )
+from strata.core.serving.parking import Parking, Restoring
+from strata.core.serving.prefix import Session
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed, Started
 from tests.engine.symbolic_card import dense_reads, lending_inventory, prompt
 
 
 def machine() -> Machine:
-    plan = plan_card(lending_inventory(), 1 << 19, PlanOptions(4096, ring_slots=4, min_cache_slots=2))
+    plan = plan_card(
+        lending_inventory(), 1 << 19, PlanOptions(4096, ring_slots=4, min_cache_slots=2, parked_bytes=1 << 20)
+    )
     assert not isinstance(plan, Refusal)
     assert plan.lendable is not None
     return Machine(Recipe(plan, dense_reads(plan.inventory)), Addresses(1 << 40, 1 << 41))
 
 
+OPEN = ("parking", "restoring", "lending", "routing", "reading", "handing over", "closing", "settling", "windowing")
 EVENTS = (Began(prompt(10)), Started(), Routed((0, 3)), Arrived(), Continued((7,)), Ended(), Broke())
 
 
@@ -49,8 +54,11 @@ def states(served: Machine) -> dict[str, State]:
     settling, _ = served.step(closing, Arrived())
     handing, _ = served.step(replace(routing, chunk=replace(routing.chunk, layer=4), is_routing=False), Arrived())
     windowing, _ = served.step(handing, Arrived())
+    parking, restoring = on_the_way(served, idle)
     return {
         "idle": idle,
+        "parking": parking,
+        "restoring": restoring,
         "lending": lending,
         "routing": routing,
         "reading": reading,
@@ -61,10 +69,25 @@ def states(served: Machine) -> dict[str, State]:
     }
 
 
+def on_the_way(served: Machine, idle: Idle) -> tuple[State, State]:
+    """A long session meets another conversation, and then comes back."""
+    long, other = prompt(101), prompt(90, first=3)
+    full = replace(idle, at=replace(idle.at, session=Session(long.prompt_ids)))
+    parking, _ = served.step(full, Began(other))
+    assert isinstance(parking, Parking)
+    parked, _ = served.step(parking, Ended())
+    again, _ = served.step(replace(parked, at=replace(parked.at, session=Session(other.prompt_ids))), Began(long))
+    assert isinstance(again, Parking)
+    restoring, _ = served.step(again, Arrived())
+    return parking, restoring
+
+
 LEGAL = {
     ("idle", Began),
     ("idle", Started),
     ("idle", Broke),
+    ("parking", Arrived),
+    ("restoring", Arrived),
     ("lending", Arrived),
     ("routing", Routed),
     ("reading", Arrived),
@@ -72,11 +95,7 @@ LEGAL = {
     ("closing", Arrived),
     ("settling", Arrived),
     ("windowing", Continued),
-} | {
-    (name, kind)
-    for name in ("lending", "routing", "reading", "handing over", "closing", "settling", "windowing")
-    for kind in (Ended, Broke)
-}
+} | {(name, kind) for name in OPEN for kind in (Ended, Broke)}
 
 
 def test_every_pair_of_state_and_event_is_in_the_table_or_raises():
@@ -96,6 +115,8 @@ def test_states_are_of_the_kinds_that_their_names_say():
     kinds = {name: type(state) for name, state in states(machine()).items()}
     assert kinds == {
         "idle": Idle,
+        "parking": Parking,
+        "restoring": Restoring,
         "lending": Lending,
         "routing": Reading,
         "reading": Reading,

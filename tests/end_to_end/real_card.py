@@ -90,6 +90,7 @@ def real_card(
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
+        parked_bytes=options.parked_bytes,
     )
     programs = build_programs(
         spec,

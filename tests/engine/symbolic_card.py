@@ -148,6 +148,7 @@ def symbolic_card(
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
+        parked_bytes=options.parked_bytes,
     )
     payload = SymbolicPayload(description)
     commands: list[Command] = []

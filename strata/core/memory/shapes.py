@@ -21,7 +21,8 @@ STREAM_RING_BYTES = 384 * 1_382_400
 class PlanOptions:
     """None chooses. `num_cache_slots` caps the expert cache below what fits, `min_cache_slots` (by default the experts
     of one token) must fit; `max_chunk_tokens` bounds a chosen chunk and replaces MAX_CHUNK_TOKENS. `segment_bytes` is
-    needed where the policy is elastic."""
+    needed where the policy is elastic. `parked_bytes` of host memory hold parked conversations, 0 for none;
+    `is_reread`: what is found there is read again all the same (`lending.md` 3.5)."""
 
     context_tokens: int
     kv_format: KvFormat = KvFormat.F16
@@ -33,6 +34,8 @@ class PlanOptions:
     min_cache_slots: int | None = None
     policy: LendingPolicy = NO_LENDING
     segment_bytes: int = 0
+    parked_bytes: int = 0
+    is_reread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """The life of a request as one state machine: `step(state, event) -> (state, orders)`, pure.
 
+    Idle --Began--> [Parking] --> [Restoring] --> one of the ways below; given up on either, all is at rest: Idle
+
     Idle --Began--> Lending --> Reading --(layer by layer, chunk by chunk)--> Closing --> Windowing --Ended--> Idle
       |                '- given up ------------.---- given up ------------------'-> Settling ---------------^ ^
       |--- no slots needed -------> Reading    '--------------------------------------^                       |
@@ -26,6 +28,7 @@ from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
 from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, return_read_slots
 from strata.core.serving.chunk import Addresses, ChunkState, open_chunk, read_experts, run_ahead
+from strata.core.serving.conversations import Takeover
 from strata.core.serving.drafting import fill_draft_kv
 from strata.core.serving.inputs import pack_header
 from strata.core.serving.launches import (
@@ -36,6 +39,7 @@ from strata.core.serving.launches import (
     launch_router,
     prompt_lane,
 )
+from strata.core.serving.parking import Parking, Restoring, park, parked, restore, restored, take_over
 from strata.core.serving.prefix import NO_SESSION
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
@@ -112,7 +116,7 @@ class Windowing:
     rows: int = 1
 
 
-State = Idle | Lending | Reading | Closing | Settling | Windowing
+State = Idle | Parking | Restoring | Lending | Reading | Closing | Settling | Windowing
 
 
 def first_state(plan: Plan) -> Idle:
@@ -148,6 +152,14 @@ class Machine:
                 return self._lend_from_start(state.at)
             case Idle(), Began(request):
                 return self._begin(state.at, request)
+            case Parking(), Arrived():
+                return self._take_over(parked(state.at, state.takeover), state.request, state.takeover)
+            case Parking(), Ended():
+                return Idle(parked(state.at, state.takeover)), Orders()
+            case Restoring(), Arrived():
+                return self._read(restored(state.at, state.takeover, state.request), state.request)
+            case Restoring(), Ended():
+                return Idle(restored(state.at, state.takeover, state.request)), Orders()
             case Lending(), Arrived():
                 return self._commit(state.at, state.request, state.layout, takes_segments=state.takes_segments)
             case Reading(is_routing=True), Routed(experts):
@@ -181,11 +193,25 @@ class Machine:
         return Idle(at), Orders(acts=acts)
 
     def _begin(self, at: Standing, request: GenerationRequest) -> tuple[State, Orders]:
+        """Decide once what is taken over: of the live session, or of a parked one."""
+        assert len(request.prompt_ids) + request.max_tokens <= self.plan.options.context_tokens
+        at, takeover = take_over(self.plan, at, request)
+        if takeover.park is None:
+            return self._take_over(at, request, takeover)
+        at, notice = notify(at, (Stream.VERIFIER,))
+        return Parking(at, request, takeover), park(self.plan, takeover.park).then(notice)
+
+    def _take_over(self, at: Standing, request: GenerationRequest, takeover: Takeover) -> tuple[State, Orders]:
+        """What the live session holds beyond `kept` is safe, or given up."""
+        at = replace(at, session=at.session.kept(takeover.kept))
+        if takeover.restore is None:
+            return self._read(at, request)
+        at, notice = notify(replace(at, parked=at.parked.without(takeover.restore)), (Stream.VERIFIER,))
+        return Restoring(at, request, takeover), restore(self.plan, takeover).then(notice)
+
+    def _read(self, at: Standing, request: GenerationRequest) -> tuple[State, Orders]:
         """Decide once, when it is known what must be read: nothing, or how, and what is lent for it."""
         plan, policy = self.plan, self.plan.options.policy
-        assert len(request.prompt_ids) + request.max_tokens <= plan.options.context_tokens
-        read_from = at.session.read_from(request.prompt_ids, plan.inventory.state_kinds)
-        at = replace(at, session=at.session.kept(read_from))
         fresh_tokens = len(request.prompt_ids) - len(at.session.ids)
         path_tokens = fresh_tokens - 1  # the last fresh token is the window's
         takes_segments = at.segments is None and not policy.no_segments(fresh_tokens)

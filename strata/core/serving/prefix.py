@@ -31,11 +31,19 @@ class Session:
 
     ids: tuple[int, ...] = ()
 
-    def read_from(self, prompt_ids: tuple[int, ...], kinds: frozenset[StateKind] = REWINDABLE) -> int:
-        """First position of `prompt_ids` that must be read by a model whose state is of `kinds`."""
-        most = min(len(self.ids), len(prompt_ids) - 1)
-        shared = next((i for i in range(most) if self.ids[i] != prompt_ids[i]), most)
+    def usable(self, ids: tuple[int, ...], kinds: frozenset[StateKind] = REWINDABLE) -> int:
+        """How many of `ids`, from the first on, need not be read by a model whose state is of `kinds`."""
+        most = min(len(self.ids), len(ids))
+        shared = next((i for i in range(most) if self.ids[i] != ids[i]), most)
         return shared if shared == len(self.ids) or can_rewind(kinds) else 0
+
+    def read_from(self, prompt_ids: tuple[int, ...], kinds: frozenset[StateKind] = REWINDABLE) -> int:
+        """First position of `prompt_ids` that must be read."""
+        return self.usable(prompt_ids[:-1], kinds)
+
+    def holds(self, ids: tuple[int, ...], kinds: frozenset[StateKind] = REWINDABLE) -> bool:
+        """Whether what goes on from exactly `ids` could go on from here."""
+        return self.usable(ids, kinds) == len(ids)
 
     def after_giving_up(self, kinds: frozenset[StateKind]) -> "Session":
         """What is left when a chunk behind the session was read in part: cells behind the end are nobody's, but

@@ -46,8 +46,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ReadFacts:
-    """How a prompt was read: from which token, in which geometry, and what was lent for it. All but `read_from` and the
-    reasons are 0 when the session had everything. `ring_slots` are the rule's and the room's."""
+    """How a prompt was read: from which token, in which geometry, and what was lent for it. All but `read_from`, the
+    reasons and what was parked or came back are 0 when nothing was read. `ring_slots` are the rule's and the room's."""
 
     read_from: int = 0
     chunk_tokens: int = 0
@@ -62,6 +62,9 @@ class ReadFacts:
     restored_bytes: int = 0  # copied back into regions that were away
     no_room: str = ""  # why the room was not taken; "" where it was
     no_segments: str = ""  # why the elastic loan was not
+    parked_bytes: int = 0  # of the conversation before, copied to host memory
+    unparked_tokens: int = 0  # of a parked conversation, copied back to the card
+    unparked_bytes: int = 0
 
 
 NO_READ = ReadFacts()

@@ -8,6 +8,7 @@ from strata.core.lending.loan import Loan
 from strata.core.lending.room import Room
 from strata.core.lending.segments import Act, Backing, SegmentLoan, at_home
 from strata.core.memory.planner import Plan
+from strata.core.serving.conversations import NOTHING_PARKED, ParkedConversations
 from strata.core.serving.prefix import NO_SESSION, Session
 from strata.core.serving.startup import FIRST_TABLE_VERSION
 from strata.core.serving.steps import Orders
@@ -15,15 +16,16 @@ from strata.core.serving.steps import Orders
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`serial` numbers the notices, so that no two tags are equal; `session` is what K/V holds; `table_version` the
-    table published last. Three kinds of loan may be out: `loan` of cache slots, `room` and `segments`. `is_broken`: a
-    command failed since all was at rest, so what it was to write is anything; `ordered`: the acts that are in the books
-    once the shell says that they took place."""
+    """`serial` numbers the notices, so that no two tags are equal; `session` is what K/V holds, `parked` what host
+    memory holds; `table_version` the table published last. Three kinds of loan may be out: `loan` of cache slots,
+    `room` and `segments`. `is_broken`: a command failed since all was at rest, so what it was to write is anything;
+    `ordered`: the acts that are in the books once the shell says that they took place."""
 
     ledger: Ledger
     backing: Backing
     serial: int = 0
     session: Session = NO_SESSION
+    parked: ParkedConversations = NOTHING_PARKED
     table_version: int = FIRST_TABLE_VERSION
     loan: Loan | None = None
     room: Room | None = None
@@ -52,7 +54,8 @@ def first_standing(plan: Plan) -> Standing:
     holdings = [Holding(region.extent, region.name) for region in plan.regions]
     if plan.zone is not None:
         holdings.append(Holding(plan.zone.all_behind, ""))
-    return Standing(Ledger(tuple(holdings)), at_home(plan.zone))
+    parked = ParkedConversations(plan.options.parked_bytes)
+    return Standing(Ledger(tuple(holdings)), at_home(plan.zone), parked=parked)
 
 
 def notify(at: Standing, streams: tuple[Stream, ...]) -> tuple[Standing, Orders]:
