@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gguf import GGUFWriter
 
+from tests.fixtures.models import write_random_model
 from tests.tidy.tree import ROOT
 
 HEAVY = ("torch", "trio", "quart", "hypercorn", "triton", "sim")
@@ -91,6 +92,23 @@ def test_a_doctor_is_light_where_there_is_no_card(tmp_path: Path, arguments: tup
     if "no CUDA driver" not in process.stdout:
         pytest.skip("there is a driver, and a card in order is opened and measured with torch")
     assert code in (0, 1) and process.stderr == ""
+    assert not modules & set(HEAVY), modules & set(HEAVY)
+
+
+def test_a_plan_for_a_card_is_light_and_needs_none(tmp_path: Path) -> None:
+    path = write_random_model(tmp_path / "m.gguf", arch="qwen3moe", quant="Q8_0")
+    code, modules, process = run(tmp_path, "plan", str(path), "--device", "cuda", "--vram", "16MiB")
+    assert code == 0 and "weights" in process.stdout and process.stderr == ""
+    assert not modules & {*HEAVY, "gguf", "numpy"}, modules & {*HEAVY, "gguf", "numpy"}
+
+
+def test_serving_on_a_card_that_is_not_there_is_refused_lightly_and_points_to_the_doctor(tmp_path: Path) -> None:
+    path = write_random_model(tmp_path / "m.gguf", arch="qwen3moe", quant="Q8_0")
+    code, modules, process = run(tmp_path, "serve", str(path), "--device", "cuda", "--vram", "16MiB")
+    if "no CUDA driver" not in process.stderr:
+        pytest.skip("there is a driver")
+    assert code == 2 and "Traceback" not in process.stderr
+    assert "device=cuda refused" in process.stderr and "`strata doctor`" in process.stderr
     assert not modules & set(HEAVY), modules & set(HEAVY)
 
 
