@@ -22,8 +22,8 @@ from sim.world.prompts import request_of
 from strata.core.commands import MAX_COPY_GROUP
 from strata.core.errors import DeviceError, Refusal
 from strata.core.lending.loan import LoanPhase
-from strata.core.serving.machine import Reading, Windowing
 from strata.core.serving.request import GenerationRequest
+from strata.core.serving.states import Reading, Windowing
 from strata.engine.runner import HasClosed, HasRead, HasSampled
 from strata.trace.recording import Keep
 

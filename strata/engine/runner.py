@@ -5,37 +5,24 @@ what it submits, for the statistics.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from strata.core import programs
-from strata.core.commands import Access, Command, Copy, Fill, Launch, Map, Stream, Transfer
+from strata.core.commands import Fill
 from strata.core.errors import DeviceError, DeviceLost
 from strata.core.events import Failed, Reached
-from strata.core.extent import HostExtent, HostSpace
 from strata.core.lending.ledger import Ledger
-from strata.core.lending.loan import CACHE, PROMPT
-from strata.core.lending.room import BLOCK
-from strata.core.lending.segments import Act
 from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES, SAMPLED_WORD
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.conversations import ParkedConversations
 from strata.core.serving.drafting import draft_graph, draft_launches
-from strata.core.serving.launches import Recipe, is_blob, is_blob_of, window_launches
-from strata.core.serving.machine import (
-    Idle,
-    Lending,
-    Machine,
-    Reading,
-    State,
-    Windowing,
-    first_state,
-    landed,
-)
+from strata.core.serving.launches import Recipe, window_launches
+from strata.core.serving.machine import Machine
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.recurrent_state import commit_launches
 from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
+from strata.core.serving.states import Idle, Lending, Reading, State, Windowing, first_state, landed
 from strata.core.serving.steps import (
     Arrived,
     Began,
@@ -49,6 +36,7 @@ from strata.core.serving.steps import (
 )
 from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.device import Device, DeviceStatistics
+from strata.engine.counts import RunnerCounts, with_act, with_command
 
 MAX_RECOVERIES = 3
 _TOUCHING = GenerationRequest("touch", (0, 0, 0), 1, SamplingParams(temperature=0.0))
@@ -85,30 +73,6 @@ class HasClosed:
 
 
 Outcome = HasRead | HasMoved | HasSampled | HasClosed
-
-
-@dataclass(frozen=True, slots=True)
-class RunnerCounts:
-    """Since start; prompt and windows together. `ring_entries`: blobs copied through the ring; `lent_bytes` of the
-    expert cache were given to reads in `num_loans` loans, `refilled_bytes` copied back into lent slots; `room_bytes`
-    were copied back into the block behind `num_rooms` rooms, `restored_bytes` into regions whose segments were away;
-    `parked_bytes` and `unparked_bytes` of conversations were copied to host memory and back."""
-
-    expert_reads_hit: int = 0
-    expert_reads_missed: int = 0
-    ring_entries: int = 0
-    num_loans: int = 0
-    lent_bytes: int = 0
-    refilled_bytes: int = 0
-    num_rooms: int = 0
-    room_bytes: int = 0
-    num_segment_loans: int = 0
-    num_moves: int = 0  # of segments, away or home
-    restored_bytes: int = 0
-    num_drafts: int = 0
-    num_drafts_accepted: int = 0
-    parked_bytes: int = 0
-    unparked_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,11 +250,11 @@ class Runner:
         for act in orders.acts:
             self._device.submit((act,))
             self._num_acts += 1
-            self._counts = _with_act(self._counts, act)
+            self._counts = with_act(self._counts, act)
         self._device.submit(orders.commands)
         result = self._recipe.plan.verifier.window.result
         for command in orders.commands:
-            self._counts = _with_command(self._counts, command, num_layers=self._recipe.plan.inventory.num_layers)
+            self._counts = with_command(self._counts, command, num_layers=self._recipe.plan.inventory.num_layers)
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
         self._awaits = orders.awaits
@@ -355,57 +319,3 @@ def _with_geometry(read: ReadFacts, state: State) -> ReadFacts:
         room_slots=len(state.at.room.slots) if state.at.room else 0,
         moved_segments=segments.zone.num_segments if segments else 0,
     )
-
-
-def _with_act(counts: RunnerCounts, act: Act) -> RunnerCounts:
-    """Bytes pass to the prompt path from the cache, from the drafter, or, behind the arena, from nobody."""
-    if isinstance(act, Map):
-        return replace(counts, num_moves=counts.num_moves + 1)
-    if not isinstance(act, Transfer) or act.taker != PROMPT:
-        return counts
-    if act.giver == BLOCK:
-        return replace(counts, num_rooms=counts.num_rooms + 1)
-    if act.giver != CACHE:
-        return replace(counts, num_segment_loans=counts.num_segment_loans + 1)
-    return replace(counts, num_loans=counts.num_loans + 1, lent_bytes=counts.lent_bytes + act.extent.size_bytes)
-
-
-def _with_command(counts: RunnerCounts, command: Command, *, num_layers: int) -> RunnerCounts:
-    """Copies on the prompt's copy stream fill the ring, or bring home what was lent; prompt launches name their blobs.
-    The drafter is layer `num_layers`. What goes to parked memory or comes from it is a conversation."""
-    if isinstance(command, Copy) and command.stream is Stream.COPY:
-        for pair in command.pairs:
-            counts = _with_copy(counts, pair.target, num_layers=num_layers)
-        return counts
-    if isinstance(command, Copy):
-        return replace(
-            counts,
-            parked_bytes=counts.parked_bytes + _parked_bytes(pair.target for pair in command.pairs),
-            unparked_bytes=counts.unparked_bytes + _parked_bytes(pair.source for pair in command.pairs),
-        )
-    if isinstance(command, Launch) and command.program == programs.EXPERTS:
-        blobs = [read for read in command.reads if isinstance(read, Access) and is_blob(read)]
-        hits = sum(blob.owner == CACHE for blob in blobs)
-        return replace(
-            counts,
-            expert_reads_hit=counts.expert_reads_hit + hits,
-            expert_reads_missed=counts.expert_reads_missed + len(blobs) - hits,
-        )
-    return counts
-
-
-def _with_copy(counts: RunnerCounts, target: Access | HostExtent, *, num_layers: int) -> RunnerCounts:
-    if isinstance(target, HostExtent):
-        return counts
-    size_bytes = target.extent.size_bytes
-    if target.owner == CACHE:
-        return replace(counts, refilled_bytes=counts.refilled_bytes + size_bytes)
-    if target.owner != PROMPT:
-        return replace(counts, restored_bytes=counts.restored_bytes + size_bytes)
-    if is_blob_of(target, num_layers):
-        return replace(counts, room_bytes=counts.room_bytes + size_bytes)
-    return replace(counts, ring_entries=counts.ring_entries + 1)
-
-
-def _parked_bytes(sides: Iterable[Access | HostExtent]) -> int:
-    return sum(side.size_bytes for side in sides if isinstance(side, HostExtent) and side.space is HostSpace.PARKED)

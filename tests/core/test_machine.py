@@ -12,20 +12,11 @@ from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.launches import Recipe
-from strata.core.serving.machine import (
-    Closing,
-    Idle,
-    Lending,
-    Machine,
-    Reading,
-    Settling,
-    State,
-    Windowing,
-    first_state,
-)
+from strata.core.serving.machine import Machine
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.prefix import Session
 from strata.core.serving.request import GenerationRequest
+from strata.core.serving.states import Closing, Idle, Lending, Reading, Settling, State, Windowing, first_state
 from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed, Started
 from tests.engine.symbolic_card import dense_reads, lending_inventory, prompt
 

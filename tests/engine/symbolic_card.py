@@ -16,8 +16,8 @@ from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.programs import RESULT_BYTES
 from strata.core.serving.launches import Recipe
-from strata.core.serving.machine import Windowing
 from strata.core.serving.request import GenerationRequest
+from strata.core.serving.states import Windowing
 from strata.engine.runner import HasClosed, HasSampled, Runner
 
 SEGMENT_BYTES = 256 * 1024

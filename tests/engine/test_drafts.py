@@ -11,7 +11,7 @@ from strata.core.errors import DeviceError
 from strata.core.inventory import ModelInventory
 from strata.core.lending.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.machine import Windowing
+from strata.core.serving.states import Windowing
 from strata.engine.runner import HasSampled
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
 

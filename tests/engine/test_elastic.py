@@ -10,7 +10,7 @@ from strata.core.events import Failed
 from strata.core.lending.policy import LendingPolicy
 from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.machine import Idle, Reading
+from strata.core.serving.states import Idle, Reading
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
 from tests.engine.test_room import block_contents
 

@@ -11,7 +11,7 @@ from strata.core.extent import Extent
 from strata.core.lending.policy import LendingPolicy
 from strata.core.lending.room import room_slots
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.machine import Reading, Windowing
+from strata.core.serving.states import Reading, Windowing
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
 
 ARENA_BYTES = 5 << 18

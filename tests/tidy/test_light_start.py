@@ -66,7 +66,9 @@ def run(tmp_path: Path, *arguments: str) -> tuple[int, set[str], subprocess.Comp
     return result["code"], set(result["modules"]), process
 
 
-@pytest.mark.parametrize("command", [(), ("serve",), ("chat",), ("demo",), ("inspect",), ("plan",), ("doctor",), ("replay",)])
+@pytest.mark.parametrize(
+    "command", [(), ("serve",), ("chat",), ("demo",), ("inspect",), ("plan",), ("doctor",), ("replay",)]
+)
 def test_help_is_light(tmp_path: Path, command: tuple[str, ...]) -> None:
     code, modules, process = run(tmp_path, *command, "--help")
     assert code == 0 and process.stdout.startswith("usage: ") and process.stderr == ""

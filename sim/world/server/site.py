@@ -24,8 +24,8 @@ from sim.world.server.journal import Journal
 from sim.world.server.network import Network
 from sim.world.server.text import LetterStream, WorldText
 from strata.core.errors import DeviceError, Refusal, RequestError
-from strata.core.serving.machine import Idle
 from strata.core.serving.request import GenerationRequest
+from strata.core.serving.states import Idle
 from strata.engine.ports import EngineStatistics
 from strata.engine.steward import Steward
 from strata.engine.ticket import RequestTicket

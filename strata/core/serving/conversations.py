@@ -108,8 +108,8 @@ def plan_takeover(
 ) -> tuple[ParkedConversations, Takeover]:
     """The longest usable prefix wins, and the live session where two are equal. `kinds`: what the model's state
     consists of; `size_of` gives its bytes for so many tokens; `is_reread`: a parked conversation that wins is not
-    restored, and the prompt is read from 0. Whoever has to go for the one that is parked is no longer listed; whoever is
-    to be restored never has to."""
+    restored, and the prompt is read from 0. Whoever has to go for the one that is parked is no longer listed; whoever
+    is to be restored never has to."""
     counts, kept = parked.counts, session.read_from(prompt_ids, kinds)
     best = parked.longest(prompt_ids, kinds)
     if best is not None and best.session.read_from(prompt_ids, kinds) <= kept:

@@ -3,8 +3,8 @@
     place    K of layer 0 | V of layer 0 | K of layer 3 | ... | state of layer 1 | ...      of its tokens, without gaps
 
 All cells lie side by side in each piece, as on the card, so any run of tokens is one copy a piece. A recurrent layer
-has one state instead, that behind the last token; so such a conversation comes back whole or not at all. Both ways go on
-the verifier's stream; whoever reads or writes K/V elsewhere does so after the notice behind them was taken
+has one state instead, that behind the last token; so such a conversation comes back whole or not at all. Both ways go
+on the verifier's stream; whoever reads or writes K/V elsewhere does so after the notice behind them was taken
 (`lending.md` 4.1, commit, checkpoint, park; 5, invariant 41).
 """
 

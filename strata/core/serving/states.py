@@ -1,0 +1,77 @@
+"""The states of the serving machine: what each knows beside the standing that all of them carry. The picture of the
+transitions is in `machine.py`."""
+
+from dataclasses import dataclass, replace
+
+from strata.core.memory.layout import PromptLayout
+from strata.core.memory.planner import Plan
+from strata.core.serving.chunk import ChunkState
+from strata.core.serving.parking import Parking, Restoring
+from strata.core.serving.request import GenerationRequest
+from strata.core.serving.standing import Standing, first_standing
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Nothing is open and nothing is lent."""
+
+    at: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Lending:
+    """A loan is reserved; the table without its pairs is on its way."""
+
+    at: Standing
+    request: GenerationRequest
+    layout: PromptLayout
+    takes_segments: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A chunk is under way; `is_routing`: the router's choice of `chunk.layer` is awaited."""
+
+    at: Standing
+    request: GenerationRequest
+    chunk: ChunkState
+    is_routing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """Streams are draining; `request` goes on to its first window, None if it was given up."""
+
+    at: Standing
+    request: GenerationRequest | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """Something is on its way that nobody's window waits for: what was lent, or recurrent state."""
+
+    at: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Windowing:
+    """The window in flight, or sampled last, has `rows` rows: it feeds `token_id` to the cell behind the session's, and
+    drafts to those that follow. `num_left`: tokens that the reply had still to come when it was launched."""
+
+    at: Standing
+    request: GenerationRequest
+    token_id: int
+    num_left: int
+    rows: int = 1
+
+
+State = Idle | Parking | Restoring | Lending | Reading | Closing | Settling | Windowing
+
+
+def first_state(plan: Plan) -> Idle:
+    return Idle(first_standing(plan))
+
+
+def landed(state: State) -> State:
+    """All that was ordered last took place."""
+    return replace(state, at=state.at.booked())

@@ -1,0 +1,90 @@
+"""What the runner counts of the acts and commands that it submits. Knows what they mean by owner and content alone."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from strata.core import programs
+from strata.core.commands import Access, Command, Copy, Launch, Map, Stream, Transfer
+from strata.core.extent import HostExtent, HostSpace
+from strata.core.lending.loan import CACHE, PROMPT
+from strata.core.lending.room import BLOCK
+from strata.core.lending.segments import Act
+from strata.core.serving.launches import is_blob, is_blob_of
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerCounts:
+    """Since start; prompt and windows together. `ring_entries`: blobs copied through the ring; `lent_bytes` of the
+    expert cache were given to reads in `num_loans` loans, `refilled_bytes` copied back into lent slots; `room_bytes`
+    were copied back into the block behind `num_rooms` rooms, `restored_bytes` into regions whose segments were away;
+    `parked_bytes` and `unparked_bytes` of conversations were copied to host memory and back."""
+
+    expert_reads_hit: int = 0
+    expert_reads_missed: int = 0
+    ring_entries: int = 0
+    num_loans: int = 0
+    lent_bytes: int = 0
+    refilled_bytes: int = 0
+    num_rooms: int = 0
+    room_bytes: int = 0
+    num_segment_loans: int = 0
+    num_moves: int = 0  # of segments, away or home
+    restored_bytes: int = 0
+    num_drafts: int = 0
+    num_drafts_accepted: int = 0
+    parked_bytes: int = 0
+    unparked_bytes: int = 0
+
+
+def with_act(counts: RunnerCounts, act: Act) -> RunnerCounts:
+    """Bytes pass to the prompt path from the cache, from the drafter, or, behind the arena, from nobody."""
+    if isinstance(act, Map):
+        return replace(counts, num_moves=counts.num_moves + 1)
+    if not isinstance(act, Transfer) or act.taker != PROMPT:
+        return counts
+    if act.giver == BLOCK:
+        return replace(counts, num_rooms=counts.num_rooms + 1)
+    if act.giver != CACHE:
+        return replace(counts, num_segment_loans=counts.num_segment_loans + 1)
+    return replace(counts, num_loans=counts.num_loans + 1, lent_bytes=counts.lent_bytes + act.extent.size_bytes)
+
+
+def with_command(counts: RunnerCounts, command: Command, *, num_layers: int) -> RunnerCounts:
+    """Copies on the prompt's copy stream fill the ring, or bring home what was lent; prompt launches name their blobs.
+    The drafter is layer `num_layers`. What goes to parked memory or comes from it is a conversation."""
+    if isinstance(command, Copy) and command.stream is Stream.COPY:
+        for pair in command.pairs:
+            counts = _with_copy(counts, pair.target, num_layers=num_layers)
+        return counts
+    if isinstance(command, Copy):
+        return replace(
+            counts,
+            parked_bytes=counts.parked_bytes + _parked_bytes(pair.target for pair in command.pairs),
+            unparked_bytes=counts.unparked_bytes + _parked_bytes(pair.source for pair in command.pairs),
+        )
+    if isinstance(command, Launch) and command.program == programs.EXPERTS:
+        blobs = [read for read in command.reads if isinstance(read, Access) and is_blob(read)]
+        hits = sum(blob.owner == CACHE for blob in blobs)
+        return replace(
+            counts,
+            expert_reads_hit=counts.expert_reads_hit + hits,
+            expert_reads_missed=counts.expert_reads_missed + len(blobs) - hits,
+        )
+    return counts
+
+
+def _with_copy(counts: RunnerCounts, target: Access | HostExtent, *, num_layers: int) -> RunnerCounts:
+    if isinstance(target, HostExtent):
+        return counts
+    size_bytes = target.extent.size_bytes
+    if target.owner == CACHE:
+        return replace(counts, refilled_bytes=counts.refilled_bytes + size_bytes)
+    if target.owner != PROMPT:
+        return replace(counts, restored_bytes=counts.restored_bytes + size_bytes)
+    if is_blob_of(target, num_layers):
+        return replace(counts, room_bytes=counts.room_bytes + size_bytes)
+    return replace(counts, ring_entries=counts.ring_entries + 1)
+
+
+def _parked_bytes(sides: Iterable[Access | HostExtent]) -> int:
+    return sum(side.size_bytes for side in sides if isinstance(side, HostExtent) and side.space is HostSpace.PARKED)
