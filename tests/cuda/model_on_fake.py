@@ -1,5 +1,5 @@
-"""A tiny real model on the CUDA body, with the kernels in triton's interpreter and the driver without a card: what the
-engine computes, logits included."""
+"""A tiny real model on the CUDA body: what the engine computes, logits included. `model_on_fake` runs the kernels in
+triton's interpreter over the driver without a card, `started` whatever body it is given."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ GREEDY = SamplingParams(temperature=0.0)
 
 
 @dataclass
-class ModelOnFake:
+class ModelOnCard:
     """`logits`: f32 [vocabulary] of every window since the last `serve` began, in order."""
 
     planned: PlannedModel
@@ -64,16 +64,18 @@ class ModelOnFake:
 
     def _last_logits(self) -> torch.Tensor:
         logits = self.device._views.arena(self.planned.plan.verifier.window.logits)
-        return logits.view(torch.float32)[: self.planned.spec.vocab_size].clone()
+        return logits.view(torch.float32)[: self.planned.spec.vocab_size].cpu().clone()
 
 
-def plan_on_card(path: Path, options: PlanOptions, *, arena_bytes: int) -> PlannedModel:
+def plan_on_card(
+    path: Path, options: PlanOptions, *, arena_bytes: int, segment_bytes: int = SEGMENT_BYTES
+) -> PlannedModel:
     file = open_model(path)
     spec = spec_of(file)
     inventory = card_inventory(spec, card_form(spec), context_tokens=options.context_tokens)
     plan = plan_card(inventory, arena_bytes, options)
     assert not isinstance(plan, Refusal), plan
-    config = ServeConfig(str(path), DeviceChoice.CUDA, vram_bytes=arena_bytes, vram_segment_bytes=SEGMENT_BYTES)
+    config = ServeConfig(str(path), DeviceChoice.CUDA, vram_bytes=arena_bytes, vram_segment_bytes=segment_bytes)
     return PlannedModel(config, file, spec, plan)
 
 
@@ -85,20 +87,27 @@ def model_on_fake(
     arena_bytes: int = 128 * SEGMENT_BYTES,
     is_touched: bool = True,
     **facts: Any,
-) -> Iterator[ModelOnFake]:
+) -> Iterator[ModelOnCard]:
     """Started and idle; afterwards nothing of the card is kept. `facts` of the fake driver."""
     torch.set_num_threads(1)
     planned = plan_on_card(path, options, arena_bytes=arena_bytes)
     fake = FakeDriver(**facts)
     try:
         device = open_card(planned, api=fake, make_views=HostViews, torch_device="cpu")
-        try:
-            recipe = Recipe(planned.plan, dense_reads(planned.spec))
-            runner = Runner(device, recipe, terminators=(), pause=lambda: None, is_touched=is_touched)
-            runner.start()
-            yield ModelOnFake(planned, device, runner)
-        finally:
-            device.close()
+        with started(planned, device, is_touched=is_touched) as model:
+            yield model
         assert fake.leftovers() == {}
     finally:
         fake.close()
+
+
+@contextmanager
+def started(planned: PlannedModel, device: CudaDevice, *, is_touched: bool) -> Iterator[ModelOnCard]:
+    """A runner over `device`, which is closed in the end."""
+    try:
+        recipe = Recipe(planned.plan, dense_reads(planned.spec))
+        runner = Runner(device, recipe, terminators=(), pause=lambda: None, is_touched=is_touched)
+        runner.start()
+        yield ModelOnCard(planned, device, runner)
+    finally:
+        device.close()
