@@ -1,19 +1,16 @@
 """Every kernel as a function of rows: `compute(rows)` gives one result for each row named, in that order.
 
 Used by the property that a row's bits depend on the row alone. `kernels` says which kernels the op runs: a test holds
-the union of these against all kernels there are. `is_run`: rows must be neighbours (positions of one sequence).
+the union of these against all kernels there are.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from kernels.triton import launch_attention, launch_delta, launch_dense, launch_experts, launch_grouping, launch_rows
+from kernels.triton import launch_attention, launch_dense, launch_experts, launch_grouping, launch_rows
 from kernels.triton.launch_attention import KvLayer
-from kernels.triton.launch_delta import DeltaShape
 from kernels.triton.sizes import DOWN_GROUPED, LINEAR_F32, prompt_attention_size, window_attention_size
 from tests.kernels_triton.builders import (
     DEVICE,
@@ -26,25 +23,14 @@ from tests.kernels_triton.builders import (
     random_ids,
     random_kv,
 )
-from tests.kernels_triton.delta_layer import DeltaLayer
+from tests.kernels_triton.delta_ops import delta_drafts, delta_rows, gated_norm
+from tests.kernels_triton.row_op import RowOp
 
 Q4_0, Q4_K, Q8_0, Q6_K, F32, F16, IQ2_XS, IQ3_XXS = 2, 12, 8, 14, 0, 1, 17, 18
 
 IS_CARD = DEVICE == "cuda"
 # The interpreter takes about a millisecond a program: small matrices there, those of a real model on a card.
 MIX, HIDDEN, FFN = ((Q4_K, Q4_K, Q6_K), 2048, 768) if IS_CARD else ((Q4_0, Q4_0, Q8_0), 32, 32)
-
-
-DELTA_SHAPE = DeltaShape(16, 32, 128, 4, True) if IS_CARD else DeltaShape(1, 2, 16, 4, True)
-
-
-@dataclass(frozen=True)
-class RowOp:
-    name: str
-    kernels: tuple[str, ...]
-    num_rows: int
-    compute: Callable[[list[int]], Tensor]
-    is_run: bool = False
 
 
 def experts_window() -> RowOp:
@@ -247,45 +233,6 @@ def linear_prompt_into_a_wider_row() -> RowOp:
         return out
 
     return RowOp("linear_prompt_into_a_wider_row", ("linear_grouped_kernel",), 20, compute)
-
-
-def delta_rows() -> RowOp:
-    """A stretch of tokens, read in one go after all tokens before it were: the state is what they left."""
-    layer = DeltaLayer.random(DELTA_SHAPE, 10)
-
-    def compute(rows: list[int]) -> Tensor:
-        state = layer.state.clone()
-        if rows[0]:
-            layer.run(0, rows[0], state)
-        return layer.run(rows[0], rows[-1] + 1, state)
-
-    return RowOp("delta_rows", ("conv_kernel", "remember_kernel", "delta_rows_kernel"), 10, compute, is_run=True)
-
-
-def delta_drafts() -> RowOp:
-    """The same through windows of three, of which now two rows stand, now one."""
-    layer = DeltaLayer.random(DELTA_SHAPE, 8)
-
-    def compute(rows: list[int]) -> Tensor:
-        state, position = layer.state.clone(), 0
-        while position < rows[0]:
-            standing = min(1 + position % 2, rows[0] - position)
-            layer.draft(position, min(position + 3, 8), state, standing=standing)
-            position += standing
-        return layer.run(rows[0], rows[-1] + 1, state)
-
-    return RowOp("delta_drafts", ("delta_rows_kernel", "commit_kernel"), 8, compute, is_run=True)
-
-
-def gated_norm() -> RowOp:
-    x, gate, weight = normal(20, 3, 24), normal(20, 3, 24), normal(24)
-
-    def compute(rows: list[int]) -> Tensor:
-        out = poisoned(len(rows), 3, 24, dtype=torch.float16)
-        launch_delta.gated_norm(x[rows].contiguous(), gate[rows].contiguous(), weight, out, epsilon=1e-6)
-        return out
-
-    return RowOp("gated_norm", ("gated_norm_kernel",), 20, compute)
 
 
 def silu_mul() -> RowOp:
