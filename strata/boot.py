@@ -19,6 +19,7 @@ import torch
 import trio
 from quart import Response
 
+from kernels.reference.digest import digest
 from sim.bytes import BytesPayload, fill_pattern, positional_digest
 from sim.device import SimDevice, describe_twin
 from sim.symbolic import SymbolicPayload
@@ -159,6 +160,11 @@ def _placed_blobs(pack: PackLayout) -> Iterator[tuple[int, int, HostExtent]]:
             yield layer, expert, home
 
 
+def digest_of(data: memoryview) -> int:
+    """The positional digest of host bytes, as every body computes it of its own."""
+    return digest(torch.frombuffer(bytearray(data), dtype=torch.uint8))  # a copy, since the pack is read-only
+
+
 def make_steward(planned: PlannedModel, text: ModelText, device: Device, thread: DeviceThread) -> Steward:
     plan, end_ids = planned.plan, text.tokenizer.end_ids
     runner = Runner(
@@ -167,6 +173,7 @@ def make_steward(planned: PlannedModel, text: ModelText, device: Device, thread:
         sorted(end_ids),
         pause=partial(time.sleep, 5e-5),
         is_touched=not planned.config.device.is_virtual,
+        digest=digest_of,
     )
     return Steward(
         runner,

@@ -109,12 +109,12 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
         max_chunk_tokens=config.prefill.max_chunk_tokens,
         ring_slots=config.switches.prefill_ring,
         min_cache_slots=config.min_cache_slots,
-        policy=lending_policy(config.switches),
+        policy=lending_policy(config.switches, is_verified=config.is_lent_verified),
         segment_bytes=config.segment_bytes,
     )
 
 
-def lending_policy(switches: LendingSwitches) -> LendingPolicy:
+def lending_policy(switches: LendingSwitches, *, is_verified: bool = False) -> LendingPolicy:
     return LendingPolicy(
         room_min_tokens=switches.mtp_room_min,
         is_elastic=switches.prefill_elastic_loan,
@@ -122,4 +122,5 @@ def lending_policy(switches: LendingSwitches) -> LendingPolicy:
         lends_head=switches.prefill_head_loan,
         retains_startup=switches.prefill_retain_startup_chunk,
         repeat_min_tokens=switches.repeat_min_tokens if switches.prefill_repeat_loan else NEVER,
+        is_verified=is_verified,
     )

@@ -32,6 +32,7 @@ class RunnerCounts:
     restored_bytes: int = 0
     num_drafts: int = 0
     num_drafts_accepted: int = 0
+    num_verified: int = 0  # pieces that came home, held against the pack
     parked_bytes: int = 0
     unparked_bytes: int = 0
 

@@ -27,6 +27,7 @@ from strata.core.serving.steps import (
     Arrived,
     Began,
     Broke,
+    Check,
     Continued,
     Ended,
     Orders,
@@ -38,6 +39,7 @@ from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.device import Device, DeviceStatistics
 from strata.engine.counts import RunnerCounts, with_act, with_command
 
+DigestOf = Callable[[memoryview], int]
 MAX_RECOVERIES = 3
 _TOUCHING = GenerationRequest("touch", (0, 0, 0), 1, SamplingParams(temperature=0.0))
 
@@ -87,7 +89,8 @@ class RunnerSnapshot:
 
 class Runner:
     """`pause` is called while a device has nothing to report yet; the twin always has. With `is_touched`, `start` runs
-    every program once: on a card, a kernel is compiled when it runs for the first time."""
+    every program once: on a card, a kernel is compiled when it runs for the first time. `digest` is the positional
+    digest of host bytes, for plans that verify what was lent."""
 
     def __init__(
         self,
@@ -97,13 +100,17 @@ class Runner:
         pause: Callable[[], None],
         *,
         is_touched: bool = False,
+        digest: DigestOf | None = None,
     ) -> None:
         description = device.describe()
+        assert digest is not None or not recipe.plan.options.policy.is_verified, "nothing to verify with"
+        self._digest = digest
         self._device, self._recipe, self._terminators, self._pause = device, recipe, tuple(terminators), pause
         self._places = Addresses(description.arena_address, description.pack_address)
         self._machine = Machine(recipe, self._places)
         self._state: State = first_state(recipe.plan)
         self._awaits: tuple[str, ...] = ()
+        self._checks: tuple[Check, ...] = ()
         self._num_acts = 0
         self._is_touched = is_touched
         self._counts = self._began = RunnerCounts()
@@ -217,7 +224,7 @@ class Runner:
                 return
 
     def _recover_once(self) -> None:
-        self._awaits = ()
+        self._awaits, self._checks = (), ()
         self._device.completions()
         if not self._is_idle() or self._state.at.ordered:
             self._step(Broke(self._num_acts))
@@ -257,7 +264,7 @@ class Runner:
             self._counts = with_command(self._counts, command, num_layers=self._recipe.plan.inventory.num_layers)
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
-        self._awaits = orders.awaits
+        self._awaits, self._checks = orders.awaits, orders.checks
 
     def _gather(self) -> None:
         """Until every awaited tag is reached."""
@@ -272,7 +279,20 @@ class Runner:
                 missing.discard(event.tag)
             if missing and not events:
                 self._pause()
-        self._awaits = ()
+        checks, self._awaits, self._checks = self._checks, (), ()
+        for check in checks:
+            self._check(check)
+
+    def _check(self, check: Check) -> None:
+        """Raises DeviceError: what came home wrong is copied again by the recovery."""
+        assert self._digest is not None
+        found = int.from_bytes(self._device.host(check.word), "little")
+        if found != self._digest(self._device.host(check.home)):
+            pack = f"[{check.home.offset_bytes}, {check.home.end_bytes})"
+            raise DeviceError(
+                f"verify-lent: bytes came home with digest={found:#018x}, which is not that of pack {pack}"
+            )
+        self._counts = replace(self._counts, num_verified=self._counts.num_verified + 1)
 
     def _routed_experts(self) -> tuple[int, ...]:
         counts = self._device.host(self._recipe.plan.staging.router_counts).cast("i")

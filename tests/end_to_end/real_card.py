@@ -9,7 +9,7 @@ import torch
 
 from sim.bytes import BytesPayload
 from sim.device import Faults, SimDevice, describe_twin
-from strata.boot import fill_pack, pack_manifest
+from strata.boot import digest_of, fill_pack, pack_manifest
 from strata.core.config.values import Mtp, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.memory.planner import plan_card
@@ -110,7 +110,7 @@ def real_card(
     )
     fill_pack(device, planned)
     device.seal()
-    runner = Runner(device, Recipe(plan, dense_reads(spec)), terminators=(), pause=lambda: None)
+    runner = Runner(device, Recipe(plan, dense_reads(spec)), terminators=(), pause=lambda: None, digest=digest_of)
     try:
         runner.start()
         yield RealCard(planned, device, runner, logits)

@@ -13,7 +13,7 @@ class LendingPolicy:
     """What the switches of `lending.md` 3 ask for. `room_min_tokens`: a request that reads at least so many fresh
     tokens takes the room. The elastic loan lends the verifier's buffers, and block and head where it says so; it is out
     at start, and taken again for reads of `repeat_min_tokens` and more. `retains_startup`: the first read keeps the
-    geometry planned at start."""
+    geometry planned at start. `is_verified`: digests of what came home are held against the pack."""
 
     room_min_tokens: int = NEVER
     is_elastic: bool = False
@@ -21,6 +21,7 @@ class LendingPolicy:
     lends_head: bool = False
     retains_startup: bool = False
     repeat_min_tokens: int = NEVER
+    is_verified: bool = False
 
     def no_room(self, fresh_tokens: int, *, is_block_away: bool) -> str:
         """Why a request that reads `fresh_tokens` does not take the room; "" when it does."""

@@ -274,10 +274,21 @@ def _assemble(
         lendable=lendable,
         no_loan="" if lendable else "no loan: nothing is read over the link",
         pack=plan_pack(inventory),
-        staging=plan_staging(inventory, chunk_tokens=prompt.chunk_tokens, window_rows=options.window_rows),
+        staging=plan_staging(
+            inventory,
+            chunk_tokens=prompt.chunk_tokens,
+            window_rows=options.window_rows,
+            num_digests=_num_digests(inventory, fixed, slots, num_room_slots) if options.policy.is_verified else 0,
+        ),
     )
     check_plan(plan)
     return plan
+
+
+def _num_digests(inventory: ModelInventory, fixed: FixedRegions, slots: tuple[Slot, ...], num_room_slots: int) -> int:
+    """At most: every slot, every weight that may be away, every expert of the block, cut once by each room slot."""
+    num_experts = inventory.drafter.num_experts if inventory.drafter else 0
+    return len(slots) + len(fixed.weights) + num_experts + 2 * num_room_slots
 
 
 def check_plan(plan: Plan) -> None:

@@ -13,6 +13,8 @@ from strata.core.programs import HEADER_BYTES, RESULT_BYTES
 from strata.core.serving.request import SAMPLING_BYTES
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
+DIGEST_BYTES = 8
+
 
 @dataclass(frozen=True, slots=True)
 class StagingLayout:
@@ -32,10 +34,14 @@ class StagingLayout:
     table: HostExtent
     result: HostExtent
     draft_addresses: HostExtent
+    digests: HostExtent
     size_bytes: int
 
 
-def plan_staging(inventory: ModelInventory, *, chunk_tokens: int, window_rows: int) -> StagingLayout:
+def plan_staging(
+    inventory: ModelInventory, *, chunk_tokens: int, window_rows: int, num_digests: int = 0
+) -> StagingLayout:
+    """`num_digests`: pieces that come home at once, where each is verified."""
     sizes = {
         "prompt_header": HEADER_BYTES,
         "prompt_tokens": chunk_tokens * INT32_BYTES,
@@ -50,6 +56,7 @@ def plan_staging(inventory: ModelInventory, *, chunk_tokens: int, window_rows: i
         "terminators": inventory.vocab_size,
         "table": table_bytes(inventory),
         "result": RESULT_BYTES,
+        "digests": num_digests * DIGEST_BYTES,
         "draft_addresses": inventory.drafter.num_experts * INT64_BYTES if inventory.drafter else 0,
     }
     offset_bytes = 0

@@ -10,20 +10,22 @@ The drafter's block comes last, since the first window does not draft: whoever d
 Nothing was saved when bytes were lent: the pack has every weight, so the way home can be repeated until it succeeds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 
-from strata.core.commands import Command, CopyPair, Record, Stream, Transfer, Wait
+from strata.core.commands import Access, Command, CopyPair, Digest, Record, Stream, Transfer, Wait
+from strata.core.extent import HostExtent
 from strata.core.lending.loan import CACHE, PROMPT, Loan, LoanPhase
 from strata.core.lending.room import BLOCK, Room
 from strata.core.lending.segments import Act, SegmentLoan, release, restore
 from strata.core.memory.planner import Plan
+from strata.core.memory.staging import DIGEST_BYTES
 from strata.core.serving.chunk import Addresses, ChunkState, Residents
 from strata.core.serving.masters import copy_groups, masters_of, pairs_home
 from strata.core.serving.standing import Standing
 from strata.core.serving.startup import first_verifier
-from strata.core.serving.steps import Orders
+from strata.core.serving.steps import Check, Orders
 from strata.core.serving.table import publish_table, resident_blobs
 
 BACK = "back"
@@ -65,35 +67,51 @@ def return_read_slots(plan: Plan, room: Room, chunk: ChunkState) -> tuple[Room, 
     slots = room.dirty(chunk.ring.num_issued) - room.returned - in_flight
     events = dict.fromkeys(chunk.ring.readers[slot] for slot in sorted(slots))
     waits = (Wait(Stream.COPY, event) for event in events)
-    return room.returning(slots), (*waits, *_slots_home(plan, room, slots))
+    return room.returning(slots), (*waits, *copy_groups(Stream.COPY, _slots_home(plan, room, slots)))
 
 
 def bring_home(plan: Plan, places: Addresses, at: Standing) -> tuple[Standing, Orders]:
     """Everything that is lent, on its way home: right from every phase, and as often as needed. Both prompt streams
     are at rest but for copies home. A loan that was only reserved is withdrawn: no byte of it was touched."""
     give_back: tuple[Transfer, ...] = ()
-    first: tuple[Command, ...] = ()
+    first: list[CopyPair] = []
     orders = Orders()
     if at.loan is not None:
         loan = at.loan
         give_back = (loan.give_back,) if at.ledger.is_owner(PROMPT, loan.extent) else ()
         assert give_back or at.ledger.is_owner(CACHE, loan.extent), (loan, at.ledger)
         if loan.phase is not LoanPhase.RESERVED:
-            first = tuple(copy_groups(Stream.COPY, _blobs_home(plan, loan)))
+            first += _blobs_home(plan, loan)
         at = replace(at, loan=loan.moved(LoanPhase.RESTORING), table_version=at.table_version + 1)
         upload, publish = publish_table(plan, places, resident_blobs(plan), version=at.table_version)
         orders = Orders((upload,), (publish,))
     acts: tuple[Act, ...] = give_back
     if at.segments is not None:
         acts = restore(at.segments.zone, at.backing, at.ledger, give_back)
-        first += tuple(copy_groups(Stream.COPY, _parts_home(plan, at.segments)))
+        first += _parts_home(plan, at.segments)
         orders = orders.then(Orders((), first_verifier(plan)))
         at = replace(at, segments=at.segments.restoring())
     if first:
-        orders = Orders((), (*first, Record(Stream.COPY, BACK), Wait(Stream.VERIFIER, BACK))).then(orders)
-    last = tuple(_block_home(plan, at))
+        copies = copy_groups(Stream.COPY, first)
+        orders = Orders((), (*copies, Record(Stream.COPY, BACK), Wait(Stream.VERIFIER, BACK))).then(orders)
+    last = [*_block_home(plan, at), *_dirty_home(plan, at)]
+    orders = orders.then(Orders((), tuple(copy_groups(Stream.COPY, last))))
+    if plan.options.policy.is_verified:
+        orders = orders.then(_verify(plan, (*first, *last, *_returned_home(plan, at))))
     at = at if at.room is None else replace(at, room=at.room.restoring())
-    return at, replace(orders.then(Orders((), last)), acts=acts)
+    return at, replace(orders, acts=acts)
+
+
+def _verify(plan: Plan, pairs: Iterable[CopyPair]) -> Orders:
+    """Digests of all that came home, behind the copies, for the host to hold against the pack."""
+    commands: list[Command] = []
+    checks = []
+    for index, pair in enumerate(pairs):
+        assert isinstance(pair.target, Access) and isinstance(pair.source, HostExtent), pair
+        word = plan.staging.digests.part(offset_bytes=index * DIGEST_BYTES, size_bytes=DIGEST_BYTES)
+        commands.append(Digest(Stream.COPY, pair.target, word))
+        checks.append(Check(word, pair.source))
+    return Orders((), tuple(commands), checks=tuple(checks))
 
 
 def _blobs_home(plan: Plan, loan: Loan) -> Iterator[CopyPair]:
@@ -109,20 +127,30 @@ def _parts_home(plan: Plan, segments: SegmentLoan) -> Iterator[CopyPair]:
             yield from pairs_home(masters_of(plan, part.name), part.extent, owner=part.name)
 
 
-def _block_home(plan: Plan, at: Standing) -> Iterator[Command]:
+def _block_home(plan: Plan, at: Standing) -> Iterator[CopyPair]:
+    """The block that was away."""
+    parts = at.segments.zone.parts if at.segments else ()
+    for part in parts:
+        if part.name == BLOCK:
+            yield from pairs_home(masters_of(plan, BLOCK), part.extent, owner=BLOCK)
+
+
+def _dirty_home(plan: Plan, at: Standing) -> Iterator[CopyPair]:
     """Dirty room slots that are not on their way yet; after a failure the whole block, since nobody knows."""
-    if at.segments is not None:
-        parts = [part.extent for part in at.segments.zone.parts if part.name == BLOCK]
-        away = (pairs_home(masters_of(plan, BLOCK), part, owner=BLOCK) for part in parts)
-        yield from copy_groups(Stream.COPY, chain.from_iterable(away))
-    if at.room is not None and at.ledger.is_owner(PROMPT, at.room.extent):
-        if at.is_broken:
-            yield from copy_groups(Stream.COPY, pairs_home(masters_of(plan, BLOCK), at.room.extent, owner=PROMPT))
-        else:
-            yield from _slots_home(plan, at.room, at.room.dirty(at.room.num_entries) - at.room.returned)
+    if at.room is None or not at.ledger.is_owner(PROMPT, at.room.extent):
+        return
+    if at.is_broken:
+        yield from pairs_home(masters_of(plan, BLOCK), at.room.extent, owner=PROMPT)
+    else:
+        yield from _slots_home(plan, at.room, at.room.dirty(at.room.num_entries) - at.room.returned)
 
 
-def _slots_home(plan: Plan, room: Room, slots: frozenset[int]) -> Iterator[Command]:
+def _returned_home(plan: Plan, at: Standing) -> Iterator[CopyPair]:
+    """Room slots that went home while the read still ran."""
+    if at.room is not None and not at.is_broken and at.ledger.is_owner(PROMPT, at.room.extent):
+        yield from _slots_home(plan, at.room, at.room.returned)
+
+
+def _slots_home(plan: Plan, room: Room, slots: frozenset[int]) -> Iterator[CopyPair]:
     masters = masters_of(plan, BLOCK)
-    pairs = (pairs_home(masters, room.slot(slot), owner=PROMPT) for slot in sorted(slots))
-    return copy_groups(Stream.COPY, chain.from_iterable(pairs))
+    return chain.from_iterable(pairs_home(masters, room.slot(slot), owner=PROMPT) for slot in sorted(slots))

@@ -70,14 +70,24 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """The positional digest in `word` (uint64, little endian) must be that of `home`, once all is reached."""
+
+    word: HostExtent
+    home: HostExtent
+
+
+@dataclass(frozen=True, slots=True)
 class Orders:
     """What the shell must do now: uploads, then acts one by one, then commands, then wait for `awaits` (every tag of
-    it). Acts stand apart so that a failure tells exactly which bytes changed hands and which segments moved."""
+    it), then hold the digests of `checks` against the pack. Acts stand apart so that a failure tells exactly which
+    bytes changed hands and which segments moved."""
 
     uploads: tuple[Upload, ...] = ()
     commands: tuple[Command, ...] = ()
     awaits: tuple[str, ...] = ()
     acts: tuple[Act, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     def then(self, other: "Orders") -> "Orders":
         """Both, this one first. Acts of the second would come too early, so it has none."""
@@ -87,4 +97,5 @@ class Orders:
             self.commands + other.commands,
             self.awaits + other.awaits,
             self.acts,
+            self.checks + other.checks,
         )
