@@ -17,6 +17,7 @@ SHORT_CONTEXT, LONG_CONTEXT = 700, 2400
 MAX_DECISIONS = 24
 HANDOVER_FAULT_RATE = 0.3
 """While bytes change hands, in worlds with failures at all: there a failure has the most to spoil."""
+HANDING_OVER = ("Parking", "Restoring", "Lending", "Closing", "Settling")
 SHARED = (0, 0, 1, 100, 256, 300, 5000)
 ALL_OR_NOTHING = (0, 300, 5000, 5000, 5000)
 """Recurrent state is taken up at its end or not at all."""
@@ -47,6 +48,7 @@ def geometry_that_lends(delivery: Delivery = Delivery.ALL) -> Geometry:
         max_chunk_tokens=256,
         ring_slots=3,
         min_cache_slots=2,
+        parked_bytes=1000 * 24,
         delivery=delivery,
     )
 
@@ -73,6 +75,8 @@ def _any_geometry(rng: Random, wants_loan: bool) -> Geometry:
         ring_slots=rng.choice((None, 1, 2, 3, 5, 9, 20)),
         num_cache_slots=rng.choice((None, None, None, 6)),
         min_cache_slots=rng.choice((1, 2, 4)),
+        parked_bytes=rng.choice((0, 90, 330, 800, 3000)) * row_bytes,
+        is_reread=rng.random() < 0.08,
         delivery=rng.choice((Delivery.ALL, Delivery.ONE, Delivery.CROSSED)),
     )
 
@@ -99,7 +103,7 @@ class Drawer:
 
     def draw(self, driver: Driver) -> Decision:
         rng, luck = self._rng, self._rng.random()
-        is_handing_over = driver.where.startswith(("Lending", "Closing", "Settling"))
+        is_handing_over = driver.where.startswith(HANDING_OVER)
         if self._fault_rate and luck < (HANDOVER_FAULT_RATE if is_handing_over else self._fault_rate):
             kind = rng.choice(list(FaultKind))
             return Fault(rng.choice((0, 1, 2, 3, 5, 8, 13, 21, 40)), kind)

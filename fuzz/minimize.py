@@ -106,6 +106,10 @@ def _plainer(geometry: Geometry) -> Iterator[Geometry]:
         yield replace(geometry, delivery=Delivery.ALL)
     if geometry.recurrent:
         yield replace(geometry, recurrent=())
+    if geometry.parked_bytes:
+        yield replace(geometry, parked_bytes=0, is_reread=False)
+    if geometry.is_reread:
+        yield replace(geometry, is_reread=False)
     if geometry.num_experts > 5:
         yield replace(geometry, num_experts=geometry.num_experts - 1)
     if len(geometry.blob_bytes) > 1:

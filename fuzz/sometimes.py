@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 STATES = (
+    "Parking",
+    "Restoring",
     "Lending reserved",
     "Reading",
     "Reading lent",
@@ -20,6 +22,9 @@ SOMETIMES = (
     *(f"recovered from {state}" for state in ("Idle", *STATES)),
     "loan opened",
     "prefix reused",
+    "parked",
+    "restored",
+    "parked prefix found",
     "nothing to read",
     "recurrent state extended",
     "recurrent state lost",

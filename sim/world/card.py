@@ -215,6 +215,7 @@ def build_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Kee
         segment_bytes=geometry.segment_bytes,
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
+        parked_bytes=geometry.parked_bytes,
     )
     payload = PlainBytes(description)
     blobs = {

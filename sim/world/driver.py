@@ -18,13 +18,15 @@ from sim.world.checks import AtStart, WorldFault, check_books, check_loan, check
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
 from sim.world.expected import Expected
 from sim.world.geometry import Geometry
+from sim.world.parked import Expectation, ParkedWatch, state_bytes
 from sim.world.prompts import request_of
 from strata.core.commands import MAX_COPY_GROUP
 from strata.core.errors import DeviceError, Refusal
 from strata.core.lending.loan import LoanPhase
+from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.states import Reading, Windowing
-from strata.engine.runner import HasClosed, HasRead, HasSampled
+from strata.core.serving.states import Idle, Reading, State, Windowing
+from strata.engine.runner import HasClosed, HasMoved, HasRead, HasSampled
 from strata.trace.recording import Keep
 
 PROMPTS_KEPT = 8
@@ -61,6 +63,8 @@ class Driver:
         self._held: tuple[int, ...] = ()  # the ids whose cells K/V surely holds
         self._request: GenerationRequest | None = None
         self._expected: Expected | None = None
+        self._parked = ParkedWatch(card)
+        self._takeover: Expectation | None = None
         self._fresh_tokens = 0
         self._num_sampled = 0
         self._token: int | None = None  # sampled, and not answered yet
@@ -143,6 +147,11 @@ class Driver:
             raise WorldFault("a long read at the end of the world opened no loan")
         self.apply(Begin(1, shared=fresh, salt=0x5A18, max_tokens=1))
         self._drain()
+        if self.card.geometry.parked_bytes:  # another conversation, and back to the one before
+            self.apply(Begin(fresh // 2, salt=0x5A19, max_tokens=1))
+            self._drain()
+            self.apply(Begin(1, shared=fresh + 1, base=2, salt=0x5A1A, max_tokens=1))
+            self._drain()
 
     def _drain(self) -> None:
         for _ in range(HORIZON_STEPS):
@@ -157,22 +166,24 @@ class Driver:
         self._prompts = [request.prompt_ids, *self._prompts[: PROMPTS_KEPT - 1]]
         self._request, self._num_sampled, self._token, self._is_cancelled = request, 0, None, False
         self._expected = Expected(self.card.geometry, request, TERMINATORS)
-        most = min(len(self._held), len(request.prompt_ids) - 1)
-        reused = next((i for i in range(most) if self._held[i] != request.prompt_ids[i]), most)
-        if reused < len(self._held) and not self.card.geometry.can_rewind:
-            reused = 0
-        self._fresh_tokens = len(request.prompt_ids) - 1 - reused
-        self._held = self._held[:reused]
-        self.sometimes["prefix reused"] += reused > 0
-        self.sometimes["recurrent state extended"] += reused > 0 and not self.card.geometry.can_rewind
+        self._takeover = takeover = self._parked.expect(self._held, request.prompt_ids)
+        self._fresh_tokens = len(request.prompt_ids) - 1 - takeover.read_from
+        self.sometimes["prefix reused"] += takeover.kept > 0
+        self.sometimes["recurrent state extended"] += takeover.kept > 0 and not self.card.geometry.can_rewind
+        self.sometimes["parked prefix found"] += takeover.found is not None
         self.sometimes["nothing to read"] += self._fresh_tokens == 0
-        self._guarded(lambda: self._started(reused))
+        self._guarded(lambda: self._started(takeover))
 
-    def _started(self, reused: int) -> None:
+    def _started(self, takeover: Expectation) -> None:
         assert self._request is not None
         cached = self.card.runner.begin(self._request)
-        if cached != reused:
-            raise WorldFault(f"the request reuses {cached} tokens, K/V holds {reused} of its prompt")
+        if cached != takeover.read_from:
+            raise WorldFault(
+                f"the request takes over {cached} tokens; {takeover.read_from} of its prompt are on the card or parked"
+            )
+        self._parked.check_begun(takeover)
+        if not isinstance(self.card.runner._state, Parking):
+            self._held = takeover.held[: takeover.kept]
 
     def _advance(self) -> None:
         assert self._request is not None
@@ -184,25 +195,45 @@ class Driver:
             self._expect().take(token)
             self.card.runner.resume(token)
             return
-        state = self.card.runner._state
-        is_window = isinstance(state, Windowing)
-        if self._is_cancelled and isinstance(state, Reading) and not self.card.geometry.can_rewind:
+        before = self.card.runner._state
+        if self._is_cancelled and isinstance(before, Reading) and not self.card.geometry.can_rewind:
             self._held = ()  # some layers have read the chunk under way, others not
             self.sometimes["recurrent state lost"] += 1
-        outcome = self.card.runner.advance(is_cancelled=self._is_cancelled)
+        try:
+            outcome = self.card.runner.advance(is_cancelled=self._is_cancelled)
+        finally:
+            if self.card.runner._state is not before:  # what was awaited has come, whatever failed behind it
+                self._note_moved(before)
         match outcome:
             case HasClosed():
                 if not self._is_cancelled:
                     raise WorldFault("a request that nobody gave up was closed without a token")
-                if is_window:  # its window is done, so the cell that it fed holds
+                if isinstance(before, Windowing):  # its window is done, so the cell that it fed holds
                     self._held = tuple(self._expect().ids)
                 self._close()
+            case HasMoved():
+                pass
             case HasRead(read_tokens):
                 if not len(self._held) <= read_tokens < len(self._request.prompt_ids):
                     raise WorldFault(f"{read_tokens} tokens are read of {len(self._request.prompt_ids)}")
                 self._held = self._request.prompt_ids[:read_tokens]
             case HasSampled():
                 self._sampled(outcome.token_id)
+
+    def _note_moved(self, before: State) -> None:
+        """A conversation has arrived, in host memory or on the card."""
+        takeover, is_idle = self._takeover, isinstance(self.card.runner._state, Idle)
+        assert takeover is not None
+        self._parked.note_arrived(before, takeover)
+        if isinstance(before, Parking):
+            self.sometimes["parked"] += 1
+            self._held = takeover.held if is_idle else takeover.held[: takeover.kept]
+        elif isinstance(before, Restoring):
+            self.sometimes["restored"] += 1
+            self._held = takeover.prompt[: takeover.read_from]
+            restored_bytes = state_bytes(self.card.geometry, takeover.read_from - takeover.kept)
+            if self.card.runner.read_facts().unparked_bytes != restored_bytes:
+                raise WorldFault(f"{self.card.runner.read_facts()}: the card lacked {restored_bytes} B")
 
     def _sampled(self, token: int) -> None:
         expected = self._expect()
@@ -219,11 +250,12 @@ class Driver:
         self._close()
 
     def _close(self) -> None:
-        self._request = self._expected = self._token = None
+        self._request = self._expected = self._takeover = self._token = None
         self._is_cancelled = False
         if self.card.runner._state.at.loan is not None:
             raise WorldFault("nothing is open, and a loan is")
         check_rest(self.card, self._start)
+        self._parked.check_rest()
 
     def _expect(self) -> Expected:
         assert self._expected is not None
@@ -288,6 +320,7 @@ class Driver:
         self._accuse()
         self.faults.is_spoilt = False
         self._held = ()
+        self._parked.note_recovered()
         self.sometimes[f"recovered from {where}"] += 1
         self.sometimes["recovery repeated"] += self.faults.num_fired > fired
         self._close()

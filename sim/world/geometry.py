@@ -44,6 +44,8 @@ class Geometry:
     ring_slots: int | None = None
     num_cache_slots: int | None = None
     min_cache_slots: int | None = None
+    parked_bytes: int = 0
+    is_reread: bool = False
     delivery: Delivery = Delivery.ALL
     recurrent: tuple[int, ...] = ()
 
@@ -91,5 +93,7 @@ def _plan(geometry: Geometry) -> Plan | Refusal:
         ring_slots=geometry.ring_slots,
         num_cache_slots=geometry.num_cache_slots,
         min_cache_slots=geometry.min_cache_slots,
+        parked_bytes=geometry.parked_bytes,
+        is_reread=geometry.is_reread,
     )
     return plan_card(geometry.inventory(), geometry.arena_bytes, options)

@@ -18,6 +18,11 @@ def chain(before: int, tokens: bytes) -> bytes:
     return struct.pack(f"<{len(ids)}I", *[before := (before * _FACTOR + token + 1) & _WORD for token in ids])
 
 
+def pack_ids(ids: tuple[int, ...]) -> bytes:
+    """As they lie in a buffer of tokens."""
+    return struct.pack(f"<{len(ids)}i", *ids)
+
+
 @lru_cache(maxsize=4096)
 def mix(mark: int, program: str, layer: int) -> int:
     """The mark after `program` of `layer`."""
