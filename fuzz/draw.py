@@ -18,11 +18,14 @@ MAX_DECISIONS = 24
 HANDOVER_FAULT_RATE = 0.3
 """While bytes change hands, in worlds with failures at all: there a failure has the most to spoil."""
 HANDING_OVER = ("Parking", "Restoring", "Lending", "Closing", "Settling")
-SHARED = (0, 0, 1, 100, 256, 300, 5000)
+SHARED: tuple[int, ...] = (0, 0, 1, 100, 256, 300, 5000)
 ALL_OR_NOTHING = (0, 300, 5000, 5000, 5000)
 """Recurrent state is taken up at its end or not at all."""
 FRESH = (0, 1, 2, 17, 255, 256, 257, 300, 511, 520)
 STREAMED_FRESH = (1026, 1300, 2100)
+TIMES: tuple[int, ...] = (1, 1, 2, 3, 5, 9, 20)
+BUSY_FRESH, BUSY_SHARED, BUSY_BASES, BUSY_TIMES = (1, 2, 17, 80, 200), (0, 100, 150, 5000), (1, 2, 2, 3), (9, 30)
+"""Where conversations alternate, many short requests that go on with one of the last few."""
 LONG_FRESH = (1, 40, 256, 1024, 1025, 1026, 1300, 2100)
 
 
@@ -97,6 +100,11 @@ class Drawer:
         self._shared: tuple[int, ...] = SHARED if geometry.can_rewind else ALL_OR_NOTHING
         if geometry.context_tokens > SHORT_CONTEXT:
             self._fresh = STREAMED_FRESH if rng.random() < 0.6 else LONG_FRESH
+        self._times = TIMES
+        self._bases: tuple[int, ...] = (0, 1, 2, 3)
+        if geometry.parked_bytes and rng.random() < 0.5:
+            self._times, self._bases, self._fresh = BUSY_TIMES, BUSY_BASES, BUSY_FRESH
+            self._shared = BUSY_SHARED if geometry.can_rewind else ALL_OR_NOTHING
         self._fault_rate = rng.choice((0.0, 0.0, 0.08, 0.2))
         self._cancel_rate = rng.choice((0.0, 0.03, 0.15))
         self._favour_rate = rng.choice((0.1, 0.3, 0.5)) if geometry.delivery is Delivery.DRAWN else 0.0
@@ -115,16 +123,16 @@ class Drawer:
             return Begin(
                 fresh=rng.choice(self._fresh),
                 shared=rng.choice(self._shared),
-                base=rng.randrange(4),
+                base=rng.choice(self._bases),
                 salt=rng.randrange(6),
                 max_tokens=rng.choice((1, 1, 2, 4)),
                 bias=rng.choice((0, 0, 7)),
             )
-        if rng.random() < self._cancel_rate * (2 if is_handing_over else 1):
+        if rng.random() < self._cancel_rate * (3 if is_handing_over else 1):
             return Cancel()
         if driver.has_token and rng.random() < 0.2:
             return Stop()
-        return Advance(rng.choice((1, 1, 2, 3, 5, 9, 20)))
+        return Advance(rng.choice(self._times))
 
 
 def draw_world(seed: int, *, with_drawn_order: bool = True) -> tuple[Geometry, Random]:

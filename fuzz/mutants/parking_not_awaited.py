@@ -1,0 +1,10 @@
+"""The session is written over while its copy to the host is under way."""
+
+MODULE = "strata.core.serving.machine"
+FRAGMENT = """\
+        at, notice = notify(at, (Stream.VERIFIER,))
+        return Parking(at"""
+REPLACEMENT = """\
+        at, notice = notify(at, (Stream.PROMPT,))
+        return Parking(at"""
+SOURCE = "lending.md 4.1, commit, checkpoint, park"

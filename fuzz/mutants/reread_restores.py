@@ -1,0 +1,10 @@
+"""STRATA_CKPT_REREAD is ignored."""
+
+MODULE = "strata.core.serving.conversations"
+FRAGMENT = """\
+    if is_reread:
+"""
+REPLACEMENT = """\
+    if False:
+"""
+SOURCE = "lending.md 3.5, STRATA_CKPT_REREAD"
