@@ -1,6 +1,6 @@
 """The copy of an earlier turn keeps its place."""
 
 MODULE = "strata.core.serving.conversations"
-FRAGMENT = "left = [other for other in parked.listed if session.shared(other.session.ids) < len(other.session.ids)]"
+FRAGMENT = "left = [other for other in parked.listed if not session.holds(other.session.ids, kinds)]"
 REPLACEMENT = "left = list(parked.listed)"
 SOURCE = "cases A4"

@@ -1,6 +1,6 @@
 """V is left on the card."""
 
 MODULE = "strata.core.serving.parking"
-FRAGMENT = 'for half, extent in zip("kv", cells, strict=True):'
-REPLACEMENT = 'for half, extent in zip("k", cells[:1], strict=True):'
+FRAGMENT = 'yield _Piece(Access(values, "kv", f"v {layer}"), start * value_bytes, num_tokens * value_bytes)'
+REPLACEMENT = "pass"
 SOURCE = "cases B2"
