@@ -128,12 +128,13 @@ def open_twin(planned: PlannedModel) -> SimDevice:
 
 
 def _check_host_memory(plan: Plan) -> None:
-    needed_bytes, left_bytes = plan.arena_bytes + plan.pack.size_bytes + plan.staging.size_bytes, available_bytes()
+    parked_bytes, left_bytes = plan.options.parked_bytes, available_bytes()
+    needed_bytes = plan.arena_bytes + plan.pack.size_bytes + plan.staging.size_bytes + parked_bytes
     if left_bytes is not None and needed_bytes > left_bytes:
         raise ConfigError(
-            f"vram refused: a virtual card of {plan.arena_bytes:,} B and the weights of {plan.pack.size_bytes:,} B are "
-            f"host memory, {needed_bytes:,} B in all; {left_bytes:,} B are available; lower --vram or take a smaller "
-            "model"
+            f"vram refused: a virtual card of {plan.arena_bytes:,} B, the weights of {plan.pack.size_bytes:,} B and "
+            f"{parked_bytes:,} B for parked conversations are host memory, {needed_bytes:,} B in all; {left_bytes:,} B "
+            "are available; lower --vram or --parked-mib, or take a smaller model"
         )
 
 

@@ -111,6 +111,8 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
         min_cache_slots=config.min_cache_slots,
         policy=lending_policy(config.switches, is_verified=config.is_lent_verified),
         segment_bytes=config.segment_bytes,
+        parked_bytes=config.parked_bytes,
+        is_reread=config.switches.ckpt_reread,
     )
 
 

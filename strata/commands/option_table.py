@@ -19,7 +19,7 @@ from strata.commands.option_kinds import (
 from strata.core.config.context import MAX_DEFAULT_CONTEXT_TOKENS
 from strata.core.config.not_yet import NOT_YET
 from strata.core.config.switches import DEFAULT_REPEAT_MIN_TOKENS, MIN_REPEAT_MIN_TOKENS, switch_name
-from strata.core.config.values import DEFAULT_TWIN_VRAM_BYTES, DeviceChoice, ServeConfig
+from strata.core.config.values import DEFAULT_PARKED_BYTES, DEFAULT_TWIN_VRAM_BYTES, DeviceChoice, ServeConfig
 from strata.core.kv import KvFormat
 from strata.core.units import KIB, MIB, format_bytes
 
@@ -94,6 +94,9 @@ OPTIONS = (
            "or in a quarter of what weights, K/V and window leave of the card; a multiple of 256"),
     Option(READING, "short-read", "short_read_tokens", _TOKENS, "N", "64",
            "prompts of at most N fresh tokens are read by decode windows"),
+    Option(READING, "parked-mib", "parked_bytes", whole_number("a whole number of MiB", unit=MIB), "N",
+           str(DEFAULT_PARKED_BYTES // MIB),
+           "host memory for conversations that make room for another one, in MiB; 0: none, they are read again"),
     Option(DRAFTS, "mtp", "mtp", MTP, "FILE", "off",
            "load the model's NextN block as drafter, or FILE's (write --mtp behind MODEL)"),
     Option(DRAFTS, "spec", "spec_rows", _WHOLE, "T", "1, with --mtp 3",

@@ -19,7 +19,7 @@ DEMO_FIXED = {"device": "twin", "port": "0"}
 DEMO_DEFAULTS = {"vram": "256MiB", "ctx": "2048"}
 DEMO_CONTEXT_TOKENS = 256
 """The fewest that the demo's two turns fit into, answers and all."""
-DEMO_MODEL_DEFAULTS = {"cache-min-slots": "16"}
+DEMO_MODEL_DEFAULTS = {"cache-min-slots": "16", "parked-mib": "64"}
 """For the demo's own model: so few that the cache of a small card may lend."""
 
 

@@ -47,6 +47,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "loans": [loan_json(name, read) for name, read in loans_of(plan)],
         "pack_bytes": plan.pack.size_bytes,
         "staging_bytes": plan.staging.size_bytes,
+        "parked_bytes": plan.options.parked_bytes,
         "regions": [
             {
                 "owner": region.name,
@@ -146,6 +147,7 @@ def plan_lines(plan: Plan) -> list[str]:
         lines.append(f"drafter   {drafter_line(inventory.drafter, num_experts_used=inventory.num_experts_used)}")
         lines.append(f"          the block has room for {len(plan.room):,} ring slots")
     lines.append(
-        f"host      {format_bytes(plan.pack.size_bytes)} of weights, {format_bytes(plan.staging.size_bytes)} staging"
+        f"host      {format_bytes(plan.pack.size_bytes)} of weights, {format_bytes(plan.staging.size_bytes)} staging, "
+        f"{format_bytes(plan.options.parked_bytes)} for parked conversations"
     )
     return [*lines, "", *render_map(rows)]

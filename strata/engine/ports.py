@@ -36,6 +36,15 @@ class EngineStatistics:
     room_bytes: int  # copied back into it
     num_segment_loans: int  # times that segments went behind the arena, the one of the start included
     restored_bytes: int  # copied back into regions that were away
+    num_parked: int  # conversations in host memory now
+    held_bytes: int  # of them
+    num_hits: int  # requests that found their longest prefix there
+    num_parkings: int  # times that a conversation was copied to host memory
+    num_restores: int  # times that one came back
+    num_evictions: int  # of conversations that had to go for another one
+    num_unparked: int  # conversations given up for want of room
+    parked_bytes: int  # copied to host memory
+    unparked_bytes: int  # copied back to the card
     num_launches: int
     num_maps_while_serving: int  # but for segments that a loan moved
     chunk_tokens: int  # the planned chunk

@@ -29,14 +29,21 @@ def read_line(timings: Timings) -> str:
     """One line a read, for the log."""
     read = timings.read
     if not read.chunk_tokens:
-        return f"read {timings.prompt_n} token behind {read.read_from} of the session{_room_part(read)}"
+        return f"read {timings.prompt_n} token behind {read.read_from} of the session{_parts(read)}"
     ring = f"{read.ring_slots - read.room_slots} + {read.room_slots}" if read.room_slots else f"{read.ring_slots}"
     lent = f"{read.lent_slots} slots lent, {format_bytes(read.lent_bytes)}" if read.lent_slots else "no slots lent"
     moved = f", {read.moved_segments} segments moved" if read.moved_segments else ""
     return (
         f"read {timings.prompt_n} tokens from {read.read_from}: chunk {read.chunk_tokens}, ring {ring}, "
-        f"{read.ring_entries} entries, {lent}{moved}{_room_part(read)}, {timings.prompt_per_second:.1f} tok/s"
+        f"{read.ring_entries} entries, {lent}{moved}{_parts(read)}, {timings.prompt_per_second:.1f} tok/s"
     )
+
+
+def _parts(read: ReadFacts) -> str:
+    """What there is to say beside the geometry."""
+    parked = f", parked {format_bytes(read.parked_bytes)}" if read.parked_bytes else ""
+    came = f"{read.unparked_tokens} tokens came back, {format_bytes(read.unparked_bytes)}"
+    return f"{_room_part(read)}{parked}{', ' + came if read.unparked_tokens else ''}"
 
 
 def _room_part(read: ReadFacts) -> str:
@@ -115,7 +122,7 @@ class Steward:
 
     def statistics(self) -> EngineStatistics:
         snapshot = self._runner.snapshot()
-        device, counts, base = snapshot.device, snapshot.counts, self._base
+        device, counts, parked, base = snapshot.device, snapshot.counts, snapshot.parked, self._base
         return EngineStatistics(
             num_queued=sum(not ticket.is_cancelled for ticket in self._line),
             num_running=int(self._running is not None),
@@ -139,6 +146,15 @@ class Steward:
             room_bytes=counts.room_bytes,
             num_segment_loans=counts.num_segment_loans,
             restored_bytes=counts.restored_bytes,
+            num_parked=len(parked.listed),
+            held_bytes=parked.used_bytes,
+            num_hits=parked.counts.num_hits,
+            num_parkings=parked.counts.num_parked,
+            num_restores=parked.counts.num_restored,
+            num_evictions=parked.counts.num_evicted,
+            num_unparked=parked.counts.num_lost,
+            parked_bytes=counts.parked_bytes,
+            unparked_bytes=counts.unparked_bytes,
             num_launches=device.num_launches - base.num_launches,
             num_maps_while_serving=device.num_maps - base.num_maps - (counts.num_moves - self._base_moves),
             chunk_tokens=self._chunk_tokens,

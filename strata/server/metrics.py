@@ -31,6 +31,8 @@ _GAUGES = (
     ("seconds_since_progress", "strata_seconds_since_progress", "Since the running request last made progress"),
     ("chunk_tokens", "strata_chunk_tokens", "Planned prompt chunk"),
     ("ring_slots", "strata_ring_slots", "Planned ring"),
+    ("num_parked", "strata_parked_conversations", "Conversations in host memory"),
+    ("held_bytes", "strata_parked_bytes", "Bytes that they take"),
 )
 _COUNTERS = (
     ("num_finished", "strata_requests_finished", "Replies that were completed"),
@@ -49,6 +51,13 @@ _COUNTERS = (
     ("room_bytes", "strata_room_bytes", "Bytes copied back into the drafter's block"),
     ("num_segment_loans", "strata_segment_loans", "Times that segments were moved behind the arena, at start included"),
     ("restored_bytes", "strata_restored_bytes", "Bytes copied back into regions whose segments were away"),
+    ("num_hits", "strata_parked_hits", "Requests that found their longest prefix in host memory"),
+    ("num_parkings", "strata_conversations_parked", "Times that a conversation was copied to host memory"),
+    ("num_restores", "strata_conversations_restored", "Times that a conversation came back to the card"),
+    ("num_evictions", "strata_conversations_evicted", "Parked conversations that had to go for another one"),
+    ("num_unparked", "strata_conversations_unparked", "Conversations given up for want of room in host memory"),
+    ("parked_bytes", "strata_conversation_bytes_parked", "Bytes of conversations copied to host memory"),
+    ("unparked_bytes", "strata_conversation_bytes_restored", "Bytes of conversations copied back to the card"),
     ("num_launches", "strata_launches", "Programs and graphs launched"),
     (
         "num_maps_while_serving",

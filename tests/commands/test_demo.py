@@ -176,7 +176,7 @@ def test_environment_and_file_win_over_the_defaults_of_the_demo(clean: pytest.Mo
     clean.setenv("STRATA_VRAM", "64MiB")
     config, options = options_of("--vram", "99MiB")
     assert (config.vram_bytes, config.context_tokens, config.min_cache_slots) == (99 * MIB, 300, 9)
-    assert options.serve_options == {**DEMO_FIXED, "vram": "99MiB"}
+    assert options.serve_options == {**DEMO_FIXED, "vram": "99MiB", "parked-mib": DEMO_MODEL_DEFAULTS["parked-mib"]}
 
 
 def test_another_model_has_the_floor_of_any_server(clean: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "STRATA_KV": ("f16", "f32", "k8v4"),
     "STRATA_PREFILL": ("auto", "0", "256", "512", "768", "300", "auto:300", "auto:256", "auto:768"),
     "STRATA_SHORT_READ": ("-1", "0", "64"),
+    "STRATA_PARKED_MIB": ("-1", "0", "64"),
     "STRATA_MTP": ("0", "1", "drafter.gguf"),
     "STRATA_SPEC": ("0", "1", "2", "8", "9"),
     "STRATA_VERIFY_LENT": ZERO_OR_ONE,
@@ -171,6 +172,7 @@ RULES: tuple[Rule, ...] = (
     ("ctx refused", "2 or more", lambda c: c.number("CTX", 2) < 2),
     ("prefill refused", "multiple of 256", lambda c: c.chunk is not None and c.chunk in (0, 300)),
     ("short-read refused", "leave --short-read out", lambda c: c.number("SHORT_READ") < 0),
+    ("parked-mib refused", "give --parked-mib 0", lambda c: c.number("PARKED_MIB") < 0),
     ("spec refused", "give --spec 1 to 8, or leave --spec out", lambda c: c.set_to.get("SPEC") in ("0", "9")),
     ("host refused", "it is empty; give --host", lambda c: c.set_to.get("HOST") == ""),
     ("port refused", "to 65535", lambda c: c.set_to.get("PORT") in ("-1", "65536")),
@@ -276,7 +278,6 @@ RULES: tuple[Rule, ...] = (
     unbuilt_value("KV_RESIDENT", lambda c: c.given("KV_RESIDENT")),
     unbuilt_flag("PREFILL_HEAD_ALIAS"),
     unbuilt_switch("MMQ_SLAB"),
-    unbuilt_switch("CKPT_REREAD"),
 )  # fmt: skip
 
 UNBUILT = "|".join(re.escape(row.name) for row in NOT_YET if row.name != "--device")

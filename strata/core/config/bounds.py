@@ -29,6 +29,10 @@ def check_values(config: ServeConfig) -> Iterator[Refusal]:
     if config.short_read_tokens is not None and config.short_read_tokens < 0:
         remedy = _advise_range("--short-read", "0 or more")
         yield Refusal(f"short-read refused: short-read={config.short_read_tokens} tokens; {remedy}")
+    if config.parked_bytes < 0:
+        yield Refusal(
+            f"parked-mib refused: parked-mib={config.parked_bytes / MIB:g} MiB; give --parked-mib 0 (none) or more"
+        )
     if config.spec_rows is not None and not 1 <= config.spec_rows <= MAX_WINDOW_ROWS:
         remedy = _advise_range("--spec", f"1 to {MAX_WINDOW_ROWS}")
         yield Refusal(f"spec refused: spec={config.spec_rows} rows; {remedy}")

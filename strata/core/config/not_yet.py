@@ -57,7 +57,6 @@ NOT_YET = (
     _value("--kv-resident", "kv_resident_tokens"),
     _flag("--prefill-head-alias", "has_prefill_head_alias"),
     _switch("STRATA_MMQ_SLAB", "mmq_slab"),
-    _switch("STRATA_CKPT_REREAD", "ckpt_reread"),
 )
 
 _NAMES = frozenset(row.name for row in NOT_YET)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from strata.core.config.switches import LendingSwitches
 from strata.core.kv import KvFormat
-from strata.core.units import MIB
+from strata.core.units import GIB, MIB
 
 DEFAULT_TWIN_VRAM_BYTES = 256 * MIB
 DEFAULT_SEGMENT_BYTES = 64 * MIB
@@ -14,6 +14,8 @@ DEFAULT_SEGMENT_BYTES = 64 * MIB
 TWIN_SEGMENT_BYTES = 2 * MIB
 """Segments of the virtual card while its arena is not segmented: the granularity of a driver's own virtual memory
 management."""
+DEFAULT_PARKED_BYTES = GIB
+"""Host memory for parked conversations (`lending.md` 3.5)."""
 DEFAULT_DRAFT_ROWS = 3
 """Rows of a window with a drafter, one of them sampled and the others drafted."""
 
@@ -80,6 +82,7 @@ class ServeConfig:
     kv_format: KvFormat = KvFormat.F16
     prefill: Prefill = Prefill()
     short_read_tokens: int | None = None
+    parked_bytes: int = DEFAULT_PARKED_BYTES
     mtp: Mtp | None = None
     spec_rows: int | None = None
     is_lent_verified: bool = False
