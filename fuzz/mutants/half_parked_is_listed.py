@@ -2,21 +2,17 @@
 
 MODULE = "strata.core.serving.parking"
 FRAGMENT = '''\
-    return replace(at, parked=listed), takeover
-
-
-def parked(at: Standing, takeover: Takeover) -> Standing:
-    """The copy is complete."""
-    assert takeover.park is not None
-    return replace(at, parked=at.parked.after_parking(takeover.park))
+        """The copy is complete."""
+        assert self.takeover.park is not None
+        return replace(self.at, parked=self.at.parked.after_parking(self.takeover.park))
 '''
 REPLACEMENT = """\
-    if takeover.park is not None:
-        listed = listed.after_parking(takeover.park)
-    return replace(at, parked=listed), takeover
+        return self.at
 
-
-def parked(at: Standing, takeover: Takeover) -> Standing:
-    return at
+    def __post_init__(self) -> None:
+        assert self.takeover.park is not None
+        if self.takeover.park not in self.at.parked.listed:
+            listed = self.at.parked.after_parking(self.takeover.park)
+            object.__setattr__(self, "at", replace(self.at, parked=listed))
 """
 SOURCE = "lending.md 5, invariant 38"

@@ -1,8 +1,9 @@
 """The live session is parked once the other one lies over it."""
 
-MODULE = "strata.core.serving.machine"
-FRAGMENT = "park(self.plan, takeover.park).then(notice)"
-REPLACEMENT = (
-    "(restore(self.plan, takeover) if takeover.restore else Orders()).then(park(self.plan, takeover.park)).then(notice)"
-)
+MODULE = "strata.core.serving.parking"
+FRAGMENT = "    return Parking(at, request, takeover), _copies([CopyPair(*pair) for pair in sides]).then(notice)"
+REPLACEMENT = """\
+    back = restore(plan, at, request, takeover)[1].commands if takeover.restore else ()
+    copies = _copies([CopyPair(*pair) for pair in sides])
+    return Parking(at, request, takeover), Orders((), (*back, *copies.commands)).then(notice)"""
 SOURCE = "lending.md 5, invariant 41"

@@ -1,6 +1,6 @@
 """The last layer is no state."""
 
 MODULE = "strata.core.serving.parking"
-FRAGMENT = "for layer in range(inventory.num_layers):"
-REPLACEMENT = "for layer in range(max(1, inventory.num_layers - 1)):"
+FRAGMENT = "for layer, whole in enumerate(plan.kv):"
+REPLACEMENT = "for layer, whole in enumerate(plan.kv[:-1] or plan.kv):"
 SOURCE = "cases B2"

@@ -1,6 +1,6 @@
 """The session holds all that was parked, although only a part came back."""
 
 MODULE = "strata.core.serving.parking"
-FRAGMENT = "session = Session(request.prompt_ids[: takeover.read_from])"
-REPLACEMENT = "session = takeover.restore.session"
+FRAGMENT = "session = Session(self.request.prompt_ids[: self.takeover.read_from])"
+REPLACEMENT = "session = self.takeover.restore.session"
 SOURCE = "lending.md 5, invariant 38"

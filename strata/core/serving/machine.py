@@ -39,7 +39,7 @@ from strata.core.serving.launches import (
     launch_router,
     prompt_lane,
 )
-from strata.core.serving.parking import Parking, Restoring, park, parked, restore, restored, take_over
+from strata.core.serving.parking import Parking, Restoring, park, restore, take_over
 from strata.core.serving.prefix import NO_SESSION
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
@@ -96,13 +96,11 @@ class Machine:
             case Idle(), Began(request):
                 return self._begin(state.at, request)
             case Parking(), Arrived():
-                return self._take_over(parked(state.at, state.takeover), state.request, state.takeover)
-            case Parking(), Ended():
-                return Idle(parked(state.at, state.takeover)), Orders()
+                return self._take_over(state.arrived(), state.request, state.takeover)
             case Restoring(), Arrived():
-                return self._read(restored(state.at, state.takeover, state.request), state.request)
-            case Restoring(), Ended():
-                return Idle(restored(state.at, state.takeover, state.request)), Orders()
+                return self._read(state.arrived(), state.request)
+            case ((Parking() | Restoring()), Ended()):
+                return Idle(state.arrived()), Orders()
             case Lending(), Arrived():
                 return self._commit(state.at, state.request, state.layout, takes_segments=state.takes_segments)
             case Reading(is_routing=True), Routed(experts):
@@ -139,18 +137,12 @@ class Machine:
         """Decide once what is taken over: of the live session, or of a parked one."""
         assert len(request.prompt_ids) + request.max_tokens <= self.plan.options.context_tokens
         at, takeover = take_over(self.plan, at, request)
-        if takeover.park is None:
-            return self._take_over(at, request, takeover)
-        at, notice = notify(at, (Stream.VERIFIER,))
-        return Parking(at, request, takeover), park(self.plan, takeover.park).then(notice)
+        return park(self.plan, at, request, takeover) if takeover.park else self._take_over(at, request, takeover)
 
     def _take_over(self, at: Standing, request: GenerationRequest, takeover: Takeover) -> tuple[State, Orders]:
         """What the live session holds beyond `kept` is safe, or given up."""
         at = replace(at, session=at.session.kept(takeover.kept))
-        if takeover.restore is None:
-            return self._read(at, request)
-        at, notice = notify(replace(at, parked=at.parked.without(takeover.restore)), (Stream.VERIFIER,))
-        return Restoring(at, request, takeover), restore(self.plan, takeover).then(notice)
+        return restore(self.plan, at, request, takeover) if takeover.restore else self._read(at, request)
 
     def _read(self, at: Standing, request: GenerationRequest) -> tuple[State, Orders]:
         """Decide once, when it is known what must be read: nothing, or how, and what is lent for it."""

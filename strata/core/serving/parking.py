@@ -18,7 +18,7 @@ from strata.core.memory.planner import Plan
 from strata.core.serving.conversations import Parked, Takeover, plan_takeover
 from strata.core.serving.prefix import Session, can_rewind
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.standing import Standing
+from strata.core.serving.standing import Standing, notify
 from strata.core.serving.steps import Orders
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
@@ -31,6 +31,11 @@ class Parking:
     request: GenerationRequest
     takeover: Takeover
 
+    def arrived(self) -> Standing:
+        """The copy is complete."""
+        assert self.takeover.park is not None
+        return replace(self.at, parked=self.at.parked.after_parking(self.takeover.park))
+
 
 @dataclass(frozen=True, slots=True)
 class Restoring:
@@ -40,6 +45,12 @@ class Restoring:
     at: Standing
     request: GenerationRequest
     takeover: Takeover
+
+    def arrived(self) -> Standing:
+        """The cells are on the card again."""
+        assert self.takeover.restore is not None
+        session = Session(self.request.prompt_ids[: self.takeover.read_from])
+        return replace(self.at, session=session, parked=self.at.parked.after_restoring(self.takeover.restore))
 
 
 def take_over(plan: Plan, at: Standing, request: GenerationRequest) -> tuple[Standing, Takeover]:
@@ -55,36 +66,26 @@ def take_over(plan: Plan, at: Standing, request: GenerationRequest) -> tuple[Sta
     return replace(at, parked=listed), takeover
 
 
-def parked(at: Standing, takeover: Takeover) -> Standing:
-    """The copy is complete."""
-    assert takeover.park is not None
-    return replace(at, parked=at.parked.after_parking(takeover.park))
-
-
-def restored(at: Standing, takeover: Takeover, request: GenerationRequest) -> Standing:
-    """The cells are on the card again."""
-    assert takeover.restore is not None
-    session = Session(request.prompt_ids[: takeover.read_from])
-    return replace(at, session=session, parked=at.parked.after_restoring(takeover.restore))
-
-
 def parked_bytes(plan: Plan, num_tokens: int) -> int:
     """What the state of `num_tokens` tokens takes in host memory."""
     pieces = _pieces(plan, start=0, end=num_tokens)
     return align_up(sum(piece.card.extent.size_bytes for piece in pieces), SLOT_ALIGNMENT_BYTES)
 
 
-def park(plan: Plan, conversation: Parked) -> Orders:
+def park(plan: Plan, at: Standing, request: GenerationRequest, takeover: Takeover) -> tuple[Parking, Orders]:
     """Card to host, every cell of the session."""
-    end = len(conversation.session.ids)
-    return _copies([CopyPair(*sides) for sides in _sides(plan, conversation, start=0, end=end)])
+    assert takeover.park is not None
+    sides = _sides(plan, takeover.park, start=0, end=len(takeover.park.session.ids))
+    at, notice = notify(at, (Stream.VERIFIER,))
+    return Parking(at, request, takeover), _copies([CopyPair(*pair) for pair in sides]).then(notice)
 
 
-def restore(plan: Plan, takeover: Takeover) -> Orders:
+def restore(plan: Plan, at: Standing, request: GenerationRequest, takeover: Takeover) -> tuple[Restoring, Orders]:
     """Host to card, the cells that the card does not hold already."""
     assert takeover.restore is not None and takeover.kept < takeover.read_from, takeover
     sides = _sides(plan, takeover.restore, start=takeover.kept, end=takeover.read_from)
-    return _copies([CopyPair(host, card) for card, host in sides])
+    at, notice = notify(replace(at, parked=at.parked.without(takeover.restore)), (Stream.VERIFIER,))
+    return Restoring(at, request, takeover), _copies([CopyPair(host, card) for card, host in sides]).then(notice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,8 @@ def _sides(plan: Plan, conversation: Parked, *, start: int, end: int) -> Iterato
 
 def _pieces(plan: Plan, *, start: int, end: int, num_tokens: int = 0) -> Iterator[_Piece]:
     """Of tokens [start, end) of `num_tokens`: K and V of each layer that attends, the drafter's included, and then the
-    state of each that does not.
-    The name goes with the bytes: what left the card as K of a layer comes back as that or not at all."""
+    state of each that does not. The name goes with the bytes: what left the card as K of a layer comes back as that
+    or not at all."""
     inventory, options = plan.inventory, plan.options
     layout = kv_layout(
         kv_format=options.kv_format,
