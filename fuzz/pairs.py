@@ -26,11 +26,12 @@ from sim.world.pairs import (
 TOUCHES = {
     "weights": (COPY_IN, LAUNCH, WINDOW, TRANSFER),
     "table": (COPY_IN, WINDOW, TRANSFER),
-    "kv": (FILL, LAUNCH, WINDOW, TRANSFER),
-    "state": (FILL, LAUNCH, WINDOW, TRANSFER),
+    "kv": (COPY_IN, COPY_OUT, FILL, LAUNCH, WINDOW, TRANSFER),
+    "state": (COPY_IN, COPY_OUT, FILL, LAUNCH, WINDOW, TRANSFER),
     "verifier": (COPY_IN, COPY_OUT, FILL, WINDOW, TRANSFER),
     "cache": (COPY_IN, LAUNCH, WINDOW, TRANSFER),
     "prompt": (COPY_IN, COPY_OUT, LAUNCH, TRANSFER),
+    "parked": (COPY_IN, COPY_OUT),
     "staging": (COPY_IN, COPY_OUT, HOST_ACCESS),
     "nobody": (MAP, TRANSFER),
 }
@@ -40,7 +41,9 @@ NEVER_LENT = ("weights", "table", "kv", "state", "verifier")
 ONE_STREAM = {
     "verifier": (COPY_IN, COPY_OUT, FILL, WINDOW),
     "table": (COPY_IN, WINDOW),
-    "kv": (FILL, WINDOW),
+    "kv": (COPY_IN, COPY_OUT, FILL, WINDOW),
+    "state": (COPY_IN, COPY_OUT, WINDOW),
+    "parked": (COPY_IN, COPY_OUT),
     "weights": (COPY_IN, WINDOW),
     "prompt": (COPY_OUT, LAUNCH),
 }

@@ -38,7 +38,7 @@ def open_card(
 
     Raises ConfigError where there is no such card, or card or host have too little memory."""
     plan = planned.plan
-    _check_host_memory(plan.pack.size_bytes + plan.staging.size_bytes)
+    _check_host_memory(plan.pack.size_bytes + plan.staging.size_bytes + plan.options.parked_bytes)
     form = card_form(planned.spec)
     device = open_device(
         partial(_programs, card_model(planned, form), torch.device(torch_device or f"cuda:{ORDINAL}")),
@@ -47,6 +47,7 @@ def open_card(
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
+        parked_bytes=plan.options.parked_bytes,
         ordinal=ORDINAL,
         api=api,
         make_views=make_views,

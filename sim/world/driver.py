@@ -147,11 +147,12 @@ class Driver:
             raise WorldFault("a long read at the end of the world opened no loan")
         self.apply(Begin(1, shared=fresh, salt=0x5A18, max_tokens=1))
         self._drain()
-        if self.card.geometry.parked_bytes:  # another conversation, and back to the one before
+        if self.card.geometry.parked_bytes:  # another conversation, back to the one before, and back again
             self.apply(Begin(fresh // 2, salt=0x5A19, max_tokens=1))
             self._drain()
-            self.apply(Begin(1, shared=fresh + 1, base=2, salt=0x5A1A, max_tokens=1))
-            self._drain()
+            for salt in (0x5A1A, 0x5A1B):
+                self.apply(Begin(2, shared=limit, base=2, salt=salt, max_tokens=1))
+                self._drain()
 
     def _drain(self) -> None:
         for _ in range(HORIZON_STEPS):

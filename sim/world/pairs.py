@@ -6,8 +6,9 @@ whether the one came surely before the other, or neither did.
     copy     copy in #9                                copy in beside copy out, on prompt bytes
     prompt   copy out #8
 
-A class of bytes is a region by its owner's name, or staging. Of each kind only the last operation of an actor on a
-class is kept: what came before that one came before all that comes after it. Judges nothing.
+A class of bytes is a region by its owner's name, or a host space that commands write. Of each kind only the last
+operation of an actor on a class is kept: what came before that one came before all that comes after it. Judges
+nothing.
 """
 
 from collections import Counter
@@ -89,8 +90,8 @@ def _regions(command: Command, shadow: Shadow, graphs: Mapping[str, Graph]) -> I
             for side in (side for pair in pairs for side in (pair.source, pair.target)):
                 if isinstance(side, Access):
                     yield side.owner
-                elif side.space is HostSpace.STAGING:
-                    yield STAGING
+                elif side.space is not HostSpace.PACK:
+                    yield side.space
         case Fill(target=target):
             yield target.owner
         case Launch(reads=reads, writes=writes):

@@ -12,7 +12,7 @@ from sim.world.pairs import BEFORE, BESIDE, COPY_IN, COPY_OUT, HOST_ACCESS, LAUN
 from strata.core.commands import Access, Copy, CopyPair, Launch, Map, Notify, Record, Stream, Transfer, Wait
 from strata.core.extent import Extent, HostExtent, HostSpace
 
-NUM_WORLDS = 30
+NUM_WORLDS = 60
 SLOT, OTHER = Access(Extent(0, 8), "prompt"), Access(Extent(8, 8), "prompt")
 STAGED = HostExtent(HostSpace.STAGING, 0, 8)
 
