@@ -63,8 +63,11 @@ class ParkedWatch:
             if gone and gone != [expected.found]:  # which is not listed while it is on its way
                 raise WorldFault(f"{_lengths(gone)} tokens went, and nobody was parked for it")
             return
-        order = [ids for ids in self._order if ids != expected.found and not self._holds(held, ids)]
-        evicted = [ids for ids in gone if not self._holds(held, ids)]
+        spare = self._spare(expected)
+        if any(ids in after for ids in spare):
+            raise WorldFault(f"of {_lengths(spare)} tokens too few are no part of the {len(held)} that are parked")
+        order = [ids for ids in self._order if ids not in spare and ids != expected.found]
+        evicted = [ids for ids in gone if ids not in spare]
         if evicted != order[: len(evicted)]:
             raise WorldFault(f"{_lengths(evicted)} tokens went, the least recently used are {_lengths(order)}")
         if evicted and self._has_gap([*after.values(), expected.places[evicted[-1]]], len(held)):
@@ -74,7 +77,7 @@ class ParkedWatch:
     def note_arrived(self, before: State, expected: Expectation) -> None:
         """What was awaited in `before` has come."""
         if isinstance(before, Parking):
-            self._order = [ids for ids in self._order if not self._holds(expected.held, ids)] + [expected.held]
+            self._order.append(expected.held)
         elif isinstance(before, Restoring) and expected.found is not None:
             self._order.remove(expected.found)
             self._order.append(expected.found)
@@ -110,6 +113,14 @@ class ParkedWatch:
         has_room = state_bytes(self._card.geometry, len(held)) + GRID_BYTES <= budget_bytes
         if is_lost and has_room and not is_parking and expected.found is None:
             raise WorldFault(f"{len(held)} tokens would be lost, with {budget_bytes} B to park them in")
+
+    def _spare(self, expected: Expectation) -> list[Ids]:
+        """Copies that have little beyond the one that is made now, but for one that is needed."""
+        return [
+            ids
+            for ids in self._order
+            if len(ids) - self._usable(expected.held, ids) < MIN_PARKED_TOKENS and ids != expected.found
+        ]
 
     def _has_gap(self, taken: list[HostExtent], num_tokens: int) -> bool:
         size_bytes = state_bytes(self._card.geometry, num_tokens) + GRID_BYTES

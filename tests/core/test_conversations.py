@@ -98,6 +98,15 @@ def test_an_older_copy_of_the_same_conversation_goes_first():
     assert takeover.park == Parked(Session(ids(0, 120)), at(0, 120))
 
 
+def test_a_copy_that_has_little_of_its_own_goes_but_not_if_it_is_needed():
+    old = Parked(Session((*ids(0, 100), *ids(5, 40))), at(0, 140))
+    after, takeover = plan(ids(0, 200), space(500, old), ids(1, 10))
+    assert (after.listed, takeover.park) == ((), Parked(Session(ids(0, 200)), at(0, 200)))
+    after, takeover = plan(ids(0, 200), space(500, old), (*ids(0, 100), *ids(5, 30)))
+    assert takeover == Takeover(100, 129, Parked(Session(ids(0, 200)), at(140, 340)), old)
+    assert after.listed == (old,)
+
+
 def test_least_recently_used_go_until_there_is_a_gap_and_never_the_one_that_is_needed():
     one, two, three = (Parked(Session(ids(n, 100)), at(100 * n, 100 * n + 100)) for n in range(3))
     after, takeover = plan(ids(9, 150), space(300, one, two, three), ids(0, 120))
@@ -148,8 +157,8 @@ def test_any_sequence_of_requests_keeps_the_rules(sequence, space_tokens: int, i
             assert not is_worth_it or len(session) > space_tokens or takeover.restore or is_hit
         else:
             assert is_worth_it and takeover.park.session.ids == session
-            others = [held for held in before if not is_prefix(held, session)]
-            needed = [held for held in others if is_hit and held == longest_used_last(before, prompt)]
+            needed = [held for held in before if is_hit and held == longest_used_last(before, prompt)]
+            others = [held for held in before if held in needed or len(held) - common(held, session) >= 64]
             order = [held for held in others if held not in needed]
             gone = [held for held in others if held not in left]
             assert [held for held in others if held in left] == left

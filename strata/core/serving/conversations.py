@@ -140,10 +140,9 @@ def _is_worth_parking(session: Session, prompt_ids: tuple[int, ...], listed: Seq
 def _make_room(
     parked: ParkedConversations, session: Session, kinds: Kinds, *, size_bytes: int, needed: Parked | None
 ) -> tuple[ParkedConversations, Parked] | None:
-    """A place for `session`, and who is left. A copy that is no more than `session` goes in any case; None, and nobody
-    goes, where even an empty space with `needed` in it has no gap of that size."""
-    left = [other for other in parked.listed if not session.holds(other.session.ids, kinds)]
-    assert needed is None or needed in left, (needed, session)  # else the live session would have won
+    """A place for `session`, and who is left. A copy that has little beyond `session`, as of an earlier turn, goes in
+    any case; None, and nobody goes, where even an empty space with `needed` in it has no gap of that size."""
+    left = [other for other in parked.listed if other is needed or not _is_spare(other, session, kinds)]
     victims = [other for other in left if other is not needed]
     num_evicted = 0
     while (offset_bytes := _first_gap(left, parked.size_bytes, size_bytes)) is None:
@@ -154,6 +153,12 @@ def _make_room(
     counts = replace(parked.counts, num_evicted=parked.counts.num_evicted + num_evicted)
     place = HostExtent(HostSpace.PARKED, offset_bytes, size_bytes)
     return replace(parked, listed=tuple(left), counts=counts), Parked(session, place)
+
+
+def _is_spare(other: Parked, session: Session, kinds: Kinds) -> bool:
+    """Whether what only `other` has is not worth a copy."""
+    ids = other.session.ids
+    return len(ids) - session.usable(ids, kinds) < MIN_PARKED_TOKENS
 
 
 def _first_gap(listed: Sequence[Parked], space_bytes: int, size_bytes: int) -> int | None:
