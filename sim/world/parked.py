@@ -10,8 +10,8 @@ from sim.world.checks import WorldFault
 from sim.world.geometry import STATE_BYTES, Geometry
 from sim.world.hashing import FIRST_CELL, chain, last_cell, pack_ids
 from strata.core.extent import HostExtent, HostSpace
-from strata.core.serving.machine import State
 from strata.core.serving.parking import Parking, Restoring
+from strata.core.serving.states import State
 
 MIN_PARKED_TOKENS = 64
 HALVES = 2
