@@ -109,9 +109,12 @@ def _handler_for(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Connection", "close")
             self.end_headers()
             self.wfile.write(b": keep-alive\n\n")
-            for delta in server.script.deltas:
-                self._event({"choices": [{"index": 0, "delta": {"content": delta}, "finish_reason": None}]})
-            self._end()
+            try:
+                for delta in server.script.deltas:
+                    self._event({"choices": [{"index": 0, "delta": {"content": delta}, "finish_reason": None}]})
+                self._end()
+            except (ConnectionResetError, BrokenPipeError):  # it left before all was written
+                server.client_left.set()
 
         def _end(self) -> None:
             script = server.script

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 SERVE = (sys.executable, "-m", "strata", "serve")
 CARD = ("--device", "twin", "--vram", "16MiB", "--port", "0")
 REFUSAL_S = 30  # ten times what it takes on a busy machine
+REPLY_S = 60  # the same; httpx alone gives up after 5
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +127,7 @@ def test_a_prompt_over_the_context_is_refused_with_both_numbers(client: openai.O
 
 def test_without_the_key_only_health_and_readiness_answer(server: ChildServer):
     def status(path: str) -> int:
-        return httpx.get(f"{server.url}{path}").status_code
+        return httpx.get(f"{server.url}{path}", timeout=REPLY_S).status_code
 
     assert [status(path) for path in ("/health", "/ready", "/metrics", "/v1/models", "/debug/card")] == [
         200,
@@ -138,7 +139,7 @@ def test_without_the_key_only_health_and_readiness_answer(server: ChildServer):
 
 
 def test_the_cards_map_has_every_byte_once_and_nothing_was_mapped_while_serving(server: ChildServer):
-    card = httpx.get(f"{server.url}/debug/card", headers={"Authorization": "Bearer sesame"}).json()
+    card = httpx.get(f"{server.url}/debug/card", headers={"Authorization": "Bearer sesame"}, timeout=REPLY_S).json()
     offset_bytes = 0
     for row in card["rows"]:
         assert row["offset_bytes"] == offset_bytes
@@ -152,7 +153,8 @@ def test_twenty_clients_that_leave_cost_nothing(server: ChildServer, client: ope
     headers = {"Authorization": "Bearer sesame"}
     body = {"messages": [{"role": "user", "content": "long " * 60}], "stream": True, "temperature": 0}
     for turn in range(20):
-        with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, headers=headers) as response:
+        call = httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, headers=headers, timeout=REPLY_S)
+        with call as response:
             if turn % 2:
                 next(response.iter_lines())
     reply = client.chat.completions.create(model="cycle", messages=body["messages"], max_tokens=3, temperature=0)
@@ -178,7 +180,7 @@ def test_sigterm_lets_a_running_stream_end_and_exits_0(endless: CycleModel):
 def test_a_second_sigterm_ends_at_once(endless: CycleModel):
     """The reply would take minutes, and the grace for it is 20 s: only the second signal cuts it this early."""
     with child_server((*SERVE, str(endless.path), *CARD, "--vram", "64MiB")) as server:
-        with httpx.Client(base_url=server.url) as client:
+        with httpx.Client(base_url=server.url, timeout=REPLY_S) as client:
             last = _signal_at_every_token(client, server.pid)
         assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
         assert server.stop() == 0

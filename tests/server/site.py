@@ -1,18 +1,23 @@
-"""A running server on a real socket, with a scripted engine behind it and a text port that counts letters."""
+"""A running server with a scripted engine behind it and a text port that counts letters: on a real socket, or on a
+simulated network for claims about time, which then pass in virtual time whatever the machine is busy with."""
 
+import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import trio
 
+from sim.world.server.network import SERVER_ADDRESS, Network
 from strata.core.errors import RequestError
 from strata.server.app import create_app
 from strata.server.edge import Edge
 from strata.server.ports import ServedModel, ServerLimits
-from strata.server.serving import serve
+from strata.server.serving import serve, serve_listener
 from strata.server.sockets import BoundAddress
+from strata.server.surroundings import Surroundings
 from tests.server.scripted_engine import ScriptedEngine, Scripts, say
 from tests.server.wire import Wire
 
@@ -26,6 +31,7 @@ LIMITS = ServerLimits(
     idle_connection_s=20.0,
 )
 GUARD_S = 20.0  # an upper guard, far above what anything here takes
+VIRTUAL_GUARD_S = 1e6
 
 Json = dict[str, Any]
 
@@ -47,8 +53,18 @@ class LetterText:
         return tuple(ord(letter) % MODEL.vocab_size for letter in text)
 
 
-def make_app(engine: ScriptedEngine, limits: ServerLimits = LIMITS) -> Edge:
-    return create_app(engine, LetterText(), MODEL, limits)
+def make_app(engine: ScriptedEngine, limits: ServerLimits = LIMITS, surroundings: Surroundings | None = None) -> Edge:
+    return create_app(engine, LetterText(), MODEL, limits, surroundings=surroundings)
+
+
+async def run_inline(work: Any) -> Any:
+    await trio.lowlevel.checkpoint()
+    return work()
+
+
+def simulated_surroundings() -> Surroundings:
+    ids = itertools.count()
+    return Surroundings(lambda: MODEL.created_s, lambda: str(next(ids)), lambda: next(ids), run_inline)
 
 
 @dataclass
@@ -59,30 +75,42 @@ class Site:
     address: BoundAddress = field(init=False)
     is_over: trio.Event = field(default_factory=trio.Event)
     running: trio.CancelScope = field(default_factory=trio.CancelScope)  # cancel it, and `serve` alone is cancelled
+    network: Network | None = None
 
     async def connect(self) -> Wire:
+        if self.network is not None:
+            return Wire(await self.network.connect(capacity_bytes=65536, is_reset_lossy=True))
         return Wire(await trio.open_tcp_stream(self.address.host, self.address.port))
 
 
 @asynccontextmanager
-async def serving(scripts: Scripts | None = None, *, max_queued: int = 16, **limits: Any) -> AsyncIterator[Site]:
-    """A site for the length of a test; what is left of it is cancelled at the end."""
+async def serving(
+    scripts: Scripts | None = None, *, max_queued: int = 16, network: Network | None = None, **limits: Any
+) -> AsyncIterator[Site]:
+    """A site for the length of a test; what is left of it is cancelled at the end. With a `network`, the test needs
+    pytest-trio's `autojump_clock`: no thread and no socket is in it."""
     engine = ScriptedEngine(scripts or say("Hello", " world"), max_queued=max_queued)
     chosen = replace(LIMITS, **limits)
-    app, shutdown = make_app(engine, chosen), trio.Event()
-    with trio.fail_after(GUARD_S):
+    app = make_app(engine, chosen, simulated_surroundings() if network else None)
+    shutdown = trio.Event()
+    with trio.fail_after(VIRTUAL_GUARD_S if network else GUARD_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(engine.run)
-            bound: list[BoundAddress] = []
-            site = Site(app, engine, shutdown)
+            site = Site(app, engine, shutdown, network=network)
 
             async def run(*, task_status: trio.TaskStatus[BoundAddress] = trio.TASK_STATUS_IGNORED) -> None:
+                bound: list[BoundAddress] = []
                 with site.running:
-                    await serve(app, chosen, shutdown=shutdown, on_bound=bound.append, task_status=task_status)
+                    if network is None:
+                        await serve(app, chosen, shutdown=shutdown, on_bound=bound.append, task_status=task_status)
+                        assert bound == [site.address]
+                    else:
+                        address = BoundAddress(*SERVER_ADDRESS)
+                        ready = partial(task_status.started, address)
+                        await serve_listener(app, chosen, network, shutdown=shutdown, on_ready=ready)
                 site.is_over.set()
 
             site.address = await nursery.start(run)
-            assert bound == [site.address]
             yield site
             nursery.cancel_scope.cancel()
 

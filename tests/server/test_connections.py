@@ -43,8 +43,9 @@ async def test_the_connection_beyond_the_limit_is_told_so_and_closed():
                     break
 
 
-async def test_a_refused_client_that_sends_all_before_it_reads_gets_its_503():
+async def test_a_refused_client_that_sends_all_before_it_reads_gets_its_503(monkeypatch):
     """Far more than the socket buffers hold: a server that closes at once would reset the connection."""
+    monkeypatch.setattr(connections_module, "REFUSAL_S", 1000.0)  # it sends as fast as the machine lets it
     async with serving(max_connections=1) as site, await site.connect() as first:
         assert (await first.ask("GET", "/health"))[0] == 200
         async with await site.connect() as second:
@@ -55,6 +56,7 @@ async def test_a_refused_client_that_sends_all_before_it_reads_gets_its_503():
 
 async def test_answers_to_refused_connections_are_bounded_too(monkeypatch):
     monkeypatch.setattr(connections_module, "MAX_REFUSALS", 1)
+    monkeypatch.setattr(connections_module, "REFUSAL_S", 1000.0)  # the second still holds its place
     async with serving(max_connections=1) as site, await site.connect() as first:
         assert (await first.ask("GET", "/health"))[0] == 200
         async with await site.connect() as second:

@@ -7,17 +7,13 @@ import pytest
 import trio
 import trio.testing
 
+from sim.world.server.network import Network
 from strata.server import serving as serving_module
 from tests.server.scripted_engine import End, Hold, Say
 from tests.server.site import chat, serving
 from tests.server.wire import events_of
 
 CHAT = "/v1/chat/completions"
-
-
-@pytest.fixture(autouse=True)
-def short_closing(monkeypatch):
-    monkeypatch.setattr(serving_module, "CLOSING_S", 0.2)
 
 
 async def test_an_idle_server_ends_at_once_with_connections_open():
@@ -48,9 +44,10 @@ async def test_a_running_reply_ends_within_the_grace(is_stream):
         assert site.engine.tickets[0].num_cancels == 0
 
 
-async def test_a_stream_beyond_the_grace_gets_one_error_event():
+async def test_a_stream_beyond_the_grace_gets_one_error_event(autojump_clock):
     script = (Say("a"), Hold(trio.Event()), End())
-    async with serving(lambda _: script, shutdown_grace_s=0.1) as site, await site.connect() as wire:
+    limits = {"shutdown_grace_s": 15.0, "keep_alive_comment_s": 1000.0}
+    async with serving(lambda _: script, network=Network(), **limits) as site, await site.connect() as wire:
         await wire.send("POST", CHAT, chat(stream=True))
         await site.engine.wait_for(lambda now: now.predicted_tokens == 1)
         site.shutdown.set()
@@ -59,6 +56,7 @@ async def test_a_stream_beyond_the_grace_gets_one_error_event():
         assert text["choices"][0]["delta"] == {"content": "a"}
         assert error["error"]["code"] == "shutting_down"
         assert await wire.is_closed()
+        assert trio.current_time() == 15.0
         await site.is_over.wait()
         assert site.engine.tickets[0].num_cancels == 1
 
@@ -79,7 +77,8 @@ async def test_a_cancelled_server_ends_its_streams_with_an_error_and_no_reset(mo
             await site.connect()
 
 
-async def test_a_server_cancelled_in_its_grace_answers_what_runs():
+async def test_a_server_cancelled_in_its_grace_answers_what_runs(monkeypatch):
+    monkeypatch.setattr(serving_module, "FAREWELL_S", 1000.0)  # the client takes what it gets
     script = (Hold(trio.Event()), End())
     async with serving(lambda _: script, shutdown_grace_s=1000.0) as site, await site.connect() as wire:
         await wire.send("POST", CHAT, chat())
@@ -104,9 +103,9 @@ async def test_a_cancelled_server_waits_for_no_body(monkeypatch):
         await site.is_over.wait()
 
 
-async def test_a_whole_reply_beyond_the_grace_is_a_503():
+async def test_a_whole_reply_beyond_the_grace_is_a_503(autojump_clock):
     script = (Hold(trio.Event()), End())
-    async with serving(lambda _: script, shutdown_grace_s=0.1) as site, await site.connect() as wire:
+    async with serving(lambda _: script, network=Network()) as site, await site.connect() as wire:
         await wire.send("POST", CHAT, chat())
         await site.engine.wait_for(lambda now: now.num_running == 1)
         site.shutdown.set()
@@ -145,8 +144,9 @@ async def test_a_request_on_a_kept_connection_is_refused_while_draining():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ends_by", ["grace", "cancel"])
-async def test_a_client_that_never_reads_does_not_hold_the_end(ends_by):
+async def test_a_client_that_never_reads_does_not_hold_the_end(ends_by, monkeypatch):
     """Its socket buffers are full, so a send of ours is blocked when the shutdown comes."""
+    monkeypatch.setattr(serving_module, "CLOSING_S", 0.2)
     script = (*(Say("x" * 60_000) for _ in range(400)), Hold(trio.Event()), End())
     async with serving(lambda _: script, shutdown_grace_s=0.1) as site:
         wire = await site.connect()
@@ -177,7 +177,7 @@ async def test_a_client_that_never_reads_is_dropped_at_the_write_deadline(has_ke
 @pytest.mark.slow
 async def test_a_slow_reader_that_moves_is_not_dropped():
     script = (*(Say("x" * 50_000) for _ in range(100)), End())
-    async with serving(lambda _: script, write_deadline_s=2.0) as site, await site.connect() as wire:
+    async with serving(lambda _: script) as site, await site.connect() as wire:
         await wire.send("POST", CHAT, chat(stream=True))
         assert await wire.status() == 200
         received = b""

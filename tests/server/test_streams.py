@@ -7,6 +7,7 @@ from dataclasses import asdict
 import pytest
 import trio
 
+from sim.world.server.network import Network
 from strata.core.serving.request import NO_READ
 from tests.server.scripted_engine import Break, End, Explode, Hold, Read, Say, Vanish, say
 from tests.server.site import chat, serving
@@ -91,11 +92,11 @@ async def test_headers_come_before_the_first_token():
         assert len(events_of(await wire.body())) == 4
 
 
-async def test_comments_fill_the_silence_and_change_nothing_else():
+async def test_comments_fill_the_silence_and_change_nothing_else(autojump_clock):
     texts = [Say("a"), Say("b"), End()]
     held = trio.Event()
     slow = [Read(1, 9), Hold(held), Read(2, 9), *texts]
-    async with serving(keep_alive_comment_s=0.01) as site, await site.connect() as wire:
+    async with serving(network=Network()) as site, await site.connect() as wire:
         site.engine.scripts = lambda _: slow
         await wire.send("POST", CHAT, chat(stream=True))
         assert await wire.status() == 200
@@ -161,28 +162,36 @@ async def test_a_connection_carries_a_stream_and_then_another_request():
         assert (await wire.ask("POST", CHAT, chat()))[0] == 200
 
 
-async def test_an_idle_connection_is_closed_also_after_a_reply():
+async def idle_s_of(wire):
+    """How long the server lets the connection idle."""
+    since_s = trio.current_time()
+    assert await wire.is_closed()
+    return trio.current_time() - since_s
+
+
+async def test_an_idle_connection_is_closed_also_after_a_reply(autojump_clock):
     """The timer must be armed again after a reply; quart-trio alone leaves it dead."""
-    async with serving(idle_connection_s=0.1) as site:
+    async with serving(network=Network(), idle_connection_s=75.0) as site:
         async with await site.connect() as wire:
-            assert await wire.is_closed()
+            assert await idle_s_of(wire) == 75.0
         async with await site.connect() as wire:
             assert (await wire.ask("GET", "/health"))[0] == 200
-            assert await wire.is_closed()
+            assert await idle_s_of(wire) == 75.0
         async with await site.connect() as wire:
             assert (await stream_of(wire))[-1] == "[DONE]"
-            assert await wire.is_closed()
+            assert await idle_s_of(wire) == 75.0
 
 
-async def test_a_long_reply_does_not_count_as_idle():
+async def test_a_long_reply_does_not_count_as_idle(autojump_clock):
     held = trio.Event()
-    async with serving(lambda _: [Hold(held), End()], idle_connection_s=0.05) as site, await site.connect() as wire:
+    script = [Hold(held), End()]
+    async with serving(lambda _: script, network=Network()) as site, await site.connect() as wire:
         await wire.send("POST", CHAT, chat(stream=True))
         assert await wire.status() == 200
-        async with await site.connect() as other:  # its own idle time passes while the first waits
-            assert await other.is_closed()
+        await trio.sleep(9_990)
         held.set()
-        assert events_of(await wire.body())[-1] == "[DONE]"
+        events = events_of(await wire.body())
+        assert events[-1] == "[DONE]" and events.count(":") == 499  # one in each 20 s
 
 
 async def test_a_pipelined_request_is_answered_after_the_first():

@@ -7,13 +7,15 @@ from typing import Any
 import h11
 import trio
 
+from strata.server.peer import Peer
+
 Json = dict[str, Any]
 
 
 class Wire:
     """One connection. h11 reads the replies, so a reply that breaks HTTP fails the test."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.SocketStream | Peer) -> None:
         self.stream = stream
         self._http = h11.Connection(h11.CLIENT)
         self.headers: dict[str, str] = {}
