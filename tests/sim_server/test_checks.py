@@ -39,7 +39,7 @@ STALLED = Visit(0.0, (Call(STREAM, Manner.STALL, after_s=400.0),), capacity_byte
 
 def world(*visits, failures=(), signals_s=(), max_queued=16, limits=LIMITS):
     options = SiteOptions(GEOMETRY, limits, max_queued)
-    return WorldPlan("test", options, visits, failures, signals_s)
+    return WorldPlan("test", options, visits, failures, signals_s=signals_s)
 
 
 def visit(*asks, start_s=0.0, **manner):

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,14 @@ def test_the_turns_of_tasks_are_a_part_of_a_world():
     first, again = run_world(plan, lines.append), run_world(plan)
     assert first.digest == again.digest
     assert any(" card " in line for line in lines) and any(" sees " in line for line in lines)
+
+
+@pytest.mark.parametrize("failing", [0, 3, 12])
+def test_a_device_that_fails_at_start_serves_nobody_and_leaves_nothing(failing):
+    plan = replace(draw_world(3), start_failure=failing, signals_s=())
+    outcome = run_world(plan)
+    assert outcome.faults_found == ()
+    assert set(outcome.tally.outcomes) == {"connection refused"}
 
 
 @pytest.mark.soak

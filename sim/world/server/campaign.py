@@ -39,6 +39,7 @@ SOMETIMES = (
     "bytes lent",
     "prefix reused",
     "device lost",
+    "device lost at start",
     "stopped at once",
     "failure survived",
 )

@@ -111,7 +111,8 @@ class Client:
                 self._has_stalled = call.after_s > self._patience_s
                 await caller.reply(seen)
                 self._count(f"stalled, {judge(ask, right, seen, self._excuses())}")
-                return await self._is_reusable(ask, seen, caller)
+                # To the server a reply is over that lies in the buffers, and from then on the connection idles.
+                return await self._is_reusable(ask, seen, caller) and call.after_s < self._idle_s()
             case Manner.HALF_CLOSE:
                 await self._read_for(call.after_s, caller, seen)
                 await caller.half_close()

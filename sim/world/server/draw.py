@@ -35,7 +35,8 @@ def draw_world(seed: int) -> WorldPlan:
     if rng.random() < 0.4:
         first = rng.uniform(0.0, span_s + 2.0)
         signals_s = (first, first + rng.uniform(0.0, 5.0)) if rng.random() < 0.3 else (first,)
-    return WorldPlan(str(seed), options, visits, failures, signals_s)
+    start_failure = rng.randrange(30) if rng.random() < 0.02 else None
+    return WorldPlan(str(seed), options, visits, failures, start_failure, signals_s)
 
 
 def _options(rng: Random) -> SiteOptions:

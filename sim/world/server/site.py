@@ -66,7 +66,7 @@ class Site:
         self.card: Card = card
         self.options, self.journal, self._rng = options, journal, rng
         self.network = Network()
-        self.is_ready, self.is_over = trio.Event(), trio.Event()
+        self.is_ready_or_over, self.is_over = trio.Event(), trio.Event()
         self.lost_s = self.ended_s = math.inf  # when the device was lost, and when the process would have ended
         self.faults_found: list[str] = []
         self.scope = trio.CancelScope()
@@ -178,23 +178,36 @@ class Site:
         """From start-up to the end of the last connection, as a process lives."""
         limits = self.options.limits
         try:
-            await self._run_step(self.steward.start)
+            await self._start()
             self._at_start = look(self.card)
             await live(
                 self,
                 lambda shutdown: serve_listener(
-                    self.app, limits, self.network, shutdown=shutdown, on_ready=self.is_ready.set
+                    self.app, limits, self.network, shutdown=shutdown, on_ready=self.is_ready_or_over.set
                 ),
                 signals=self._open_signals,
             )
         except* DeviceError:
-            pass  # noted in `run`; a process would end with its own exit code here
+            await self.network.aclose()  # noted where it was met; a process would end with its own exit code here
         finally:
             self.ended_s = trio.current_time()
             if self.num_busy:
                 self.last_act_s = self.ended_s
             self.is_over.set()
+            self.is_ready_or_over.set()
             self.journal.note("site", "is over")
+
+    @property
+    def is_started(self) -> bool:
+        return self._at_start is not None
+
+    async def _start(self) -> None:
+        try:
+            await self._run_step(self.steward.start)
+        except DeviceError as error:
+            self.lost_s = trio.current_time()
+            self.journal.note("site", f"the device is lost at start: {error}")
+            raise
 
     @contextmanager
     def _open_signals(self) -> Iterator[AsyncIterator[int]]:

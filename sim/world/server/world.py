@@ -32,12 +32,14 @@ FAULTS_TO_LOSE_A_DEVICE = 2
 
 @dataclass(frozen=True, slots=True)
 class WorldPlan:
-    """`signals_s`: when the process is told to stop; a second one means at once."""
+    """`start_failure`: this command of the start-up is refused, which ends the process before anybody is served.
+    `signals_s`: when the process is told to stop; a second one means at once."""
 
     seed: str
     options: SiteOptions
     visits: tuple[Visit, ...]
     failures: tuple[Failure, ...] = ()
+    start_failure: int | None = None
     signals_s: tuple[float, ...] = ()
 
     @property
@@ -84,8 +86,10 @@ async def _run(plan: WorldPlan, site: Site, tally: Tally) -> float:
 
 async def _live_through(plan: WorldPlan, site: Site, tally: Tally) -> None:
     async with trio.open_nursery() as process:
+        if plan.start_failure is not None:
+            site.card.device.faults.planned.append((plan.start_failure, FaultKind.REFUSED))
         process.start_soon(site.serve)
-        await site.is_ready.wait()
+        await site.is_ready_or_over.wait()
         async with trio.open_nursery() as happening:
             for number, visit in enumerate(plan.visits):
                 happening.start_soon(Client(site, visit, f"client{number}", tally).run)
@@ -128,7 +132,8 @@ def _note(site: Site, tally: Tally) -> None:
     statistics = site.steward.statistics()
     tally.sometimes["bytes lent"] += statistics.lent_bytes > 0
     tally.sometimes["failure survived"] += site.num_faults > 0 and site.lost_s == math.inf
-    tally.sometimes["device lost"] += site.lost_s < math.inf
+    tally.sometimes["device lost"] += site.lost_s < math.inf and site.is_started
+    tally.sometimes["device lost at start"] += not site.is_started
     tally.sometimes["stopped at once"] += len(site.signalled_s) > 1
 
 
@@ -154,7 +159,7 @@ def _check_end(plan: WorldPlan, site: Site) -> None:
     if site.app.bodies.held_bytes:
         raise WorldFault(f"{site.app.bodies.held_bytes} B of bodies are held at the end")
     is_lost = site.lost_s < math.inf
-    if is_lost and site.num_faults < FAULTS_TO_LOSE_A_DEVICE:
+    if is_lost and site.num_faults < FAULTS_TO_LOSE_A_DEVICE and plan.start_failure is None:
         raise WorldFault(f"the device is lost after {site.num_faults} failures")
     if not is_lost and len(site.signalled_s) < 2:
         site.check_rest()
