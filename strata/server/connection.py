@@ -10,11 +10,13 @@ away from the client before it reads it. Hence this class in its place: same pro
 
 A half-close counts as leaving: a peer that shuts down its sending side ends its request, read or not, and the reply
 stops. HTTP permits such a client, but its FIN is the same as that of one that is gone, and a reply to nobody would hold
-the engine to its last token.
+the engine to its last token. hypercorn stops reading while a pipelined request waits for its turn, so whether the peer
+is still there is seen by reading ahead, up to MAX_PIECE_BYTES.
 """
 
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable
 
 import h11
 import trio
@@ -27,7 +29,7 @@ from hypercorn.trio.worker_context import TrioSingleTask, WorkerContext
 from hypercorn.typing import ConnectionState
 
 from strata.server.exchange import CLOSE_CONNECTION
-from strata.server.http1 import Protocols
+from strata.server.http1 import Http1, Protocols
 from strata.server.peer import Peer
 
 log = logging.getLogger(__name__)
@@ -39,7 +41,7 @@ FINISHING_S = 15.0  # and be done by then
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError, OSError)
 
 
-class Retirement:
+class Signal:
     """hypercorn's event interface, with a `set` that does not await."""
 
     def __init__(self) -> None:
@@ -61,6 +63,20 @@ class Retirement:
         return self._event.is_set()
 
 
+class Turn(Signal):
+    """What a pipelined request waits for in the protocol; `watch` runs meanwhile."""
+
+    def __init__(self, watch: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self._watch = watch
+
+    async def wait(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch)
+            await super().wait()
+            nursery.cancel_scope.cancel()
+
+
 class Connection:
     """Serves `peer` until either side closes it. `retire` and `abort` may be called from any task."""
 
@@ -69,9 +85,10 @@ class Connection:
         self._write_deadline_s = write_deadline_s
         # One per connection: once `terminated` is set, hypercorn closes the connection after the current reply.
         self._context = WorkerContext(None)
-        self._context.terminated = self._retirement = Retirement()
+        self._context.terminated = self._retirement = Signal()
         self._sending = trio.Lock()
         self._reading = trio.CancelScope()
+        self._ahead = b""  # read while a pipelined request waited, and not handled yet
         self._idle = TrioSingleTask()
         self._finishing_until: float | None = None
 
@@ -102,7 +119,10 @@ class Connection:
     def _make_protocol(self, tasks: TaskGroup) -> Protocols:
         peer, own = self._peer.addresses()
         state = ConnectionState({CLOSE_CONNECTION: self.retire})
-        return Protocols(self._app, self._config, self._context, tasks, state, False, peer, own, self._on_event)
+        protocols = Protocols(self._app, self._config, self._context, tasks, state, False, peer, own, self._on_event)
+        assert isinstance(protocols.protocol, Http1)
+        protocols.protocol.can_read = Turn(self._watch)
+        return protocols
 
     async def _on_event(self, event: Event) -> None:
         if isinstance(event, RawData):
@@ -131,8 +151,9 @@ class Connection:
     async def _read(self) -> None:
         with self._reading:
             while True:
+                data, self._ahead = self._ahead, b""
                 try:
-                    data = await self._peer.receive_some(MAX_PIECE_BYTES)
+                    data = data or await self._peer.receive_some(MAX_PIECE_BYTES)
                 except _GONE:
                     break
                 if self._finishing_until is None:
@@ -142,6 +163,21 @@ class Connection:
                 if not data:
                     break
         await self._protocol.handle(Closed())
+
+    async def _watch(self) -> None:
+        """See whether the peer leaves, though nothing that it sends can be handled now."""
+        try:
+            while len(self._ahead) < MAX_PIECE_BYTES:
+                data = await self._peer.receive_some(MAX_PIECE_BYTES - len(self._ahead))
+                if not data:
+                    break
+                self._ahead += data
+            else:
+                return
+        except _GONE:
+            pass
+        await self._protocol.handle(Closed())  # ends the running request; the waiting one goes with its reader
+        self._reading.cancel()
 
     async def _finish(self) -> None:
         """Our side is done. What a peer in the middle of its request still sends is read and dropped for a while:

@@ -4,6 +4,7 @@ import random
 
 import pytest
 import trio
+import trio.testing
 
 from tests.server.scripted_engine import End, Hold, Read, Say, say
 from tests.server.site import chat, serving
@@ -62,6 +63,36 @@ async def test_a_queued_request_whose_client_left_never_starts(is_stream):
         site.engine.scripts = say("next")
         assert (await first.ask("POST", CHAT, chat()))[0] == 200
         assert site.engine.started == [ticket.request.request_id for ticket in site.engine.tickets[::2]]
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+@pytest.mark.parametrize("num_behind", [1, 3])
+async def test_leaving_behind_pipelined_requests_cancels_the_one_that_runs(num_behind, is_stream):
+    """They wait for their turn in the protocol, and nothing else of the connection may be handled meanwhile."""
+    async with serving(forever()) as site, await site.connect() as wire:
+        await wire.send("POST", CHAT, chat(stream=is_stream))
+        await site.engine.wait_for(lambda now: now.num_running == 1)
+        for _ in range(num_behind):
+            await wire.stream.send_all(b"GET /health HTTP/1.1\r\nHost: test\r\n\r\n")
+        await leave(wire)
+        await site.engine.wait_for(is_idle)
+        assert site.engine.statistics().num_cancelled == 1
+
+
+async def test_pipelined_requests_that_were_read_ahead_are_answered_in_order():
+    held = trio.Event()
+    async with serving(lambda _: (Hold(held), End())) as site, await site.connect() as wire:
+        await wire.send("POST", CHAT, chat())
+        await site.engine.wait_for(lambda now: now.num_running == 1)
+        for path in (b"/health", b"/ready", b"/v1/models"):
+            await wire.stream.send_all(b"GET %s HTTP/1.1\r\nHost: test\r\n\r\n" % path)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        held.set()
+        received = b""
+        while b'"object":"list"' not in received:
+            received += await wire.stream.receive_some(65536)
+        order = [received.index(part) for part in (b"chat.completion", b'"ok"', b'"ready"', b'"object":"list"')]
+        assert order == sorted(order) and received.count(b"HTTP/1.1 200") == 4
 
 
 async def test_a_finished_ticket_is_not_cancelled():

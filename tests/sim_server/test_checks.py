@@ -101,6 +101,16 @@ def test_a_reply_that_nobody_reads_and_nobody_ends(monkeypatch):
     assert "still worked on" in found_in(world(visit(LONG), leaving))
 
 
+def test_a_client_that_leaves_behind_a_pipelined_request_unseen(monkeypatch):
+    async def look_away(self):
+        await trio.sleep_forever()
+
+    leaving = visit(LONG, manner=Manner.LEAVE, after_s=0.05, behind="/health")
+    assert found_in(world(leaving)) == ""
+    monkeypatch.setattr(Connection, "_watch", look_away)
+    assert "still worked on" in found_in(world(leaving))
+
+
 def test_an_answer_for_nobody_who_waits(monkeypatch):
     monkeypatch.setattr(Steward, "_abandon", lambda self, last: self._line.clear())
     failures = tuple(Failure(0.0, after, is_refused=True) for after in range(30, 60))

@@ -49,7 +49,7 @@ class Ask:
     def body(self) -> bytes:
         fields: dict[str, Any] = {"max_tokens": self.max_tokens, "stream": self.is_stream}
         if self.is_chat:
-            fields["messages"] = [{"role": role, "content": content} for role, content in self._turns()]
+            fields["messages"] = [{"role": role, "content": content} for role, content in self.turns()]
         else:
             fields["prompt"] = self.prompt
         if self.is_stream and self.is_usage_wanted:
@@ -68,7 +68,7 @@ class Ask:
         if not self.is_chat:
             return tuple(token_id for token_id in self.prompt if isinstance(token_id, int))
         ids: list[int] = []
-        for role, content in self._turns():
+        for role, content in self.turns():
             ids += [ROLE_IDS[role], *(ID_OF[letter] for letter in content), END_OF_TURN]
         return (*ids, ROLE_IDS["assistant"])
 
@@ -85,7 +85,8 @@ class Ask:
         )
         return GenerationRequest("", ids, min(self.max_tokens, context_tokens - len(ids)), sampling, self.stop)
 
-    def _turns(self) -> tuple[Turn, ...]:
+    def turns(self) -> tuple[Turn, ...]:
+        """Of a chat; none of a completion."""
         return tuple(turn for turn in self.prompt if isinstance(turn, tuple))
 
 

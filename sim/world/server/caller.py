@@ -45,6 +45,7 @@ class Pace:
 
 
 AT_ONCE = Pace()
+CHUNK_BYTES = 100
 
 
 class Caller:
@@ -75,14 +76,17 @@ class Caller:
         body: bytes = b"",
         *,
         headers: Mapping[str, str] | None = None,
+        is_chunked: bool = False,
         pace: Pace = AT_ONCE,
     ) -> None:
-        """Send a whole request, in pieces of `pace`."""
-        fields = {"Host": "world", "Content-Length": str(len(body)), **(headers or {})}
-        head = self._http.send(h11.Request(method=method, target=path, headers=list(fields.items())))
-        data = (head or b"") + (self._http.send(h11.Data(data=body)) or b"")
-        self._http.send(h11.EndOfMessage())
-        await self.send(data, pace=pace)
+        """Send a whole request, in pieces of `pace`. For a body in chunks, `headers` say so too."""
+        length = {} if is_chunked else {"Content-Length": str(len(body))}
+        fields = {"Host": "world", **length, **(headers or {})}
+        events: list[h11.Event] = [h11.Request(method=method, target=path, headers=list(fields.items()))]
+        part_bytes = CHUNK_BYTES if is_chunked else max(1, len(body))
+        events += [h11.Data(data=body[start : start + part_bytes]) for start in range(0, len(body), part_bytes)]
+        events.append(h11.EndOfMessage())
+        await self.send(b"".join(self._http.send(event) or b"" for event in events), pace=pace)
 
     def expect_reply_to(self, method: str) -> None:
         """To bytes that were sent by hand."""

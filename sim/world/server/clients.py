@@ -13,11 +13,16 @@ from sim.world.server.caller import Caller, End, Pace, Seen
 from sim.world.server.odd import NOTHING
 from sim.world.server.site import Site
 from sim.world.server.verdicts import DONE, Excuses, error_code, events_of, judge, partial_text_is_right
-from sim.world.server.visits import Act, Call, Look, Manner, Pipeline, Try, Visit
+from sim.world.server.visits import Act, Call, Framing, Look, Manner, Pipeline, Try, Visit
 from strata.server.connection import FINISHING_S
 from strata.server.connections import REFUSAL_S
 from strata.server.serving import CLOSING_S
 
+FRAMING_HEADERS = {
+    Framing.LENGTH: {},
+    Framing.CHUNKED: {"Transfer-Encoding": "chunked"},
+    Framing.EXPECT: {"Expect": "100-continue"},
+}
 LEAVING = (Manner.LEAVE, Manner.LEAVE_IN_STREAM, Manner.HALF_CLOSE)
 NOTICING_S = 0.01
 """A client that left is noticed at once; the server's tasks only have to take their turns."""
@@ -98,14 +103,23 @@ class Client:
     async def _call(self, call: Call, caller: Caller) -> bool:
         ask, geometry = call.ask, self._site.options.geometry
         right, seen = right_reply(ask, geometry), Seen()
-        await caller.ask("POST", ask.path, ask.body(), headers=self._key(), pace=call.sends)
+        headers = self._key() | FRAMING_HEADERS[call.framing]
+        is_chunked = call.framing is Framing.CHUNKED
+        await caller.ask("POST", ask.path, ask.body(), headers=headers, is_chunked=is_chunked, pace=call.sends)
+        if call.behind is not None:
+            await caller.send(self._page(call.behind))
         self._sent_s = trio.current_time()
         match call.manner:
             case Manner.STAY:
                 await caller.reply(seen, pace=call.reads)
                 self._count(judge(ask, right, seen, self._excuses()))
                 self._note_reply(ask, seen)
-                return await self._is_reusable(ask, seen, caller)
+                is_reusable = await self._is_reusable(ask, seen, caller)
+                if is_reusable and call.behind is not None:
+                    caller.expect_reply_to("GET")
+                    self._judge_page(call.behind, await caller.reply(Seen()))
+                    return caller.next_cycle()
+                return is_reusable
             case Manner.STALL:
                 await trio.sleep(call.after_s)
                 self._has_stalled = call.after_s > self._patience_s
@@ -142,9 +156,7 @@ class Client:
             await caller.reply(seen)
 
     async def _pipeline(self, caller: Caller, first: str, second: str) -> None:
-        key = "".join(f"{name}: {value}\r\n" for name, value in self._key().items())
-        both = "".join(f"GET {path} HTTP/1.1\r\nHost: world\r\n{key}\r\n" for path in (first, second))
-        await caller.send(both.encode())
+        await caller.send(self._page(first) + self._page(second))
         self._sent_s = trio.current_time()
         caller.expect_reply_to("GET")
         self._judge_page(first, await caller.reply(Seen()))
@@ -242,6 +254,10 @@ class Client:
 
     def _idle_s(self) -> float:
         return self._site.options.limits.idle_connection_s
+
+    def _page(self, path: str) -> bytes:
+        key = "".join(f"{name}: {value}\r\n" for name, value in self._key().items())
+        return f"GET {path} HTTP/1.1\r\nHost: world\r\n{key}\r\n".encode()
 
     def _key(self) -> dict[str, str]:
         key = self._site.options.limits.api_key

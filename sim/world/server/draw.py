@@ -1,14 +1,15 @@
 """Draws worlds from a seed: sites, clients, failures, signals. Nothing here judges."""
 
+from dataclasses import replace
 from random import Random
 
 from sim.world.geometry import Delivery, Geometry
-from sim.world.server.asks import Ask, Turn
+from sim.world.server.asks import Ask, Turn, right_reply
 from sim.world.server.caller import AT_ONCE, Pace
 from sim.world.server.odd import odd_requests
 from sim.world.server.site import SiteOptions
 from sim.world.server.text import LETTERS
-from sim.world.server.visits import Act, Call, Failure, Look, Manner, Pipeline, Try, Visit
+from sim.world.server.visits import Act, Call, Failure, Framing, Look, Manner, Pipeline, Try, Visit
 from sim.world.server.world import WorldPlan
 from strata.server.ports import ServerLimits
 
@@ -113,7 +114,8 @@ class _Visitors:
 
     def draw(self, start_s: float) -> Visit:
         rng, limits = self._rng, self._options.limits
-        acts = tuple(self._act() for _ in range(rng.choice((1, 1, 2, 3))))
+        is_talk = rng.random() < RARELY
+        acts = self._talk() if is_talk else tuple(self._act() for _ in range(rng.choice((1, 1, 2, 3))))
         return Visit(
             start_s,
             acts,
@@ -121,6 +123,15 @@ class _Visitors:
             capacity_bytes=rng.choice((512, 4096, 65536)),
             is_reset_lossy=rng.random() < 0.5,
         )
+
+    def _talk(self) -> tuple[Act, ...]:
+        """Each turn asks on behind the reply before it, which is known: so the session has nearly all of its prompt."""
+        ask, calls = replace(self._ask(), prompt=(("user", self._letters(20)),), max_tokens=6, min_tokens=0), []
+        for _ in range(3):
+            calls.append(Call(ask))
+            turns = (*ask.turns(), ("assistant", right_reply(ask, self._options.geometry).text), ("user", "and?"))
+            ask = replace(ask, prompt=turns)
+        return tuple(calls)
 
     def _act(self) -> Act:
         rng = self._rng
@@ -132,14 +143,18 @@ class _Visitors:
         if luck < 0.3:
             return Pipeline(rng.choice(PAGES), rng.choice(PAGES))
         limits = self._options.limits
+        manner = rng.choice(MANNERS)
+        can_pipeline = manner is not Manner.STALL and rng.random() < RARELY
         return Call(
             self._ask(),
-            rng.choice(MANNERS),
+            manner,
             after_s=rng.choice((0.0, 0.01, 0.1, 0.5, 2.0, limits.write_deadline_s + 1.0)),
             after_pieces=rng.choice((1, 2, 4)),
             is_reset=rng.random() < 0.5,
             sends=self._pace(),
             reads=self._pace(),
+            framing=rng.choice((Framing.LENGTH, Framing.LENGTH, *Framing)),
+            behind=rng.choice(PAGES) if can_pipeline else None,
         )
 
     def _pace(self) -> Pace:

@@ -18,9 +18,18 @@ class Manner(StrEnum):
     STALL = "stall"  # read nothing for a while, then all
 
 
+class Framing(StrEnum):
+    """How a body says where it ends, and whether its client asks before it sends it."""
+
+    LENGTH = "length"
+    CHUNKED = "chunked"
+    EXPECT = "expect"  # with its length, and `Expect: 100-continue`, which the client then does not wait for
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request for a reply. `after_s` and `after_pieces`: when the manner shows. `sends`, `reads`: its pace."""
+    """One request for a reply. `after_s` and `after_pieces`: when the manner shows. `sends`, `reads`: its pace.
+    `behind`: a page that is asked for at once behind it, before the reply has come."""
 
     ask: Ask
     manner: Manner = Manner.STAY
@@ -29,6 +38,8 @@ class Call:
     is_reset: bool = False
     sends: Pace = AT_ONCE
     reads: Pace = AT_ONCE
+    framing: Framing = Framing.LENGTH
+    behind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
