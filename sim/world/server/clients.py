@@ -116,8 +116,7 @@ class Client:
                 self._note_reply(ask, seen)
                 is_reusable = await self._is_reusable(ask, seen, caller)
                 if is_reusable and call.behind is not None:
-                    caller.expect_reply_to("GET")
-                    self._judge_page(call.behind, await caller.reply(Seen()))
+                    await self._read_behind(call.behind, caller)
                     return caller.next_cycle()
                 return is_reusable
             case Manner.STALL:
@@ -161,8 +160,13 @@ class Client:
         caller.expect_reply_to("GET")
         self._judge_page(first, await caller.reply(Seen()))
         if caller.next_cycle():
-            caller.expect_reply_to("GET")
-            self._judge_page(second, await caller.reply(Seen()))
+            await self._read_behind(second, caller)
+
+    async def _read_behind(self, path: str, caller: Caller) -> None:
+        """To the server a pipelined request comes when its turn has come; told to stop, it takes none more."""
+        self._sent_s = trio.current_time()
+        caller.expect_reply_to("GET")
+        self._judge_page(path, await caller.reply(Seen()))
 
     async def _try(self, act: Try, caller: Caller) -> None:
         odd = act.odd
