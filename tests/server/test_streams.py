@@ -41,6 +41,8 @@ async def test_chat_stream_sends_role_then_text_then_finish_then_done():
             "predicted_n": 2,
             "predicted_ms": 4.0,
             "predicted_per_second": 500.0,
+            "draft_n": 0,
+            "draft_n_accepted": 0,
             "read": asdict(NO_READ),
         }
         assert done == "[DONE]"
