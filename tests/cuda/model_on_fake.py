@@ -39,15 +39,8 @@ class ModelOnCard:
     runner: Runner
     logits: list[torch.Tensor] = field(default_factory=list)
 
-    def serve(
-        self,
-        ids: tuple[int, ...],
-        *,
-        max_tokens: int = 3,
-        sampling: SamplingParams = GREEDY,
-        forced: tuple[int, ...] = (),
-    ) -> list[int]:
-        """Sampled ids. With `forced`, the reply goes on with those, whatever was sampled."""
+    def serve(self, ids: tuple[int, ...], *, max_tokens: int = 3, sampling: SamplingParams = GREEDY) -> list[int]:
+        """Sampled ids."""
         self.logits.clear()
         self.runner.begin(GenerationRequest("r", ids, max_tokens, sampling))
         sampled: list[int] = []
@@ -59,7 +52,7 @@ class ModelOnCard:
             if len(sampled) == max_tokens:
                 self.runner.end()
             else:
-                self.runner.resume(forced[len(sampled) - 1] if forced else outcome.token_id)
+                self.runner.resume(outcome.token_id)
         return sampled
 
     def _last_logits(self) -> torch.Tensor:
