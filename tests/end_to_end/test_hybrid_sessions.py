@@ -1,6 +1,7 @@
 """A session of a model with recurrent layers: extended it has the bits of a cold read, anything else is read from 0."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,21 @@ def test_what_a_failed_request_leaves_is_never_extended(path: Path):
             card.runner.recover()
             assert (card.serve(IDS), card.logits) == expected
             assert card.cached_tokens == 0
+
+
+def test_conversations_that_alternate_come_back_with_their_state(path: Path):
+    """Each turn parks the other conversation and restores this one, cells and recurrent state; an edited history of
+    either is read anew."""
+    turns = {0: IDS[:70], 1: tuple(reversed(IDS))[:75]}
+    with real_card(path, replace(OPTIONS, parked_bytes=1 << 20)) as card:
+        for turn in range(6):
+            who = turn % 2
+            answer = (card.serve(turns[who]), list(card.logits))
+            assert answer == cold(path, turns[who])
+            assert (card.cached_tokens > 0) == (turn >= 2)
+            turns[who] = turns[who] + tuple(answer[0]) + IDS[turn : turn + 5]
+        counts = card.runner.snapshot().parked.counts
+        assert counts.num_restored >= 4
+        edited = (*turns[0][:40], 7, *turns[0][41:])
+        assert (card.serve(edited), card.logits) == cold(path, edited)
+        assert card.cached_tokens == 0
