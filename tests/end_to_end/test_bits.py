@@ -99,8 +99,9 @@ def _bytes_at(card: RealCard, extent: Extent) -> bytes:
 
 
 @pytest.mark.slow
-def test_streaming_chunks_have_the_bits_of_routed_ones(tmp_path: Path):
-    path = write_random_model(tmp_path / "model.gguf", arch="mixtral", hidden=32, ffn=32, context=2048)
+@pytest.mark.parametrize("arch", ["mixtral", "qwen35moe"])
+def test_streaming_chunks_have_the_bits_of_routed_ones(tmp_path: Path, arch: str):
+    path = write_random_model(tmp_path / "model.gguf", arch=arch, hidden=32, ffn=32, context=2048)
     ids = tuple((5 * i * i + i) % 300 for i in range(1100))
     seen = []
     for chunk, ring in ((256, 8), (1024, 3), (1024, 12)):
@@ -109,6 +110,20 @@ def test_streaming_chunks_have_the_bits_of_routed_ones(tmp_path: Path):
             assert card.runner.snapshot().counts.ring_entries > 0
     assert seen[1] == seen[0]
     assert seen[2] == seen[0]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("arch", ["qwen3next", "qwen35moe", "glm4moe"])
+def test_chunks_up_to_4096_tokens_have_the_same_bits(tmp_path: Path, arch: str):
+    path = write_random_model(tmp_path / "model.gguf", arch=arch, hidden=32, ffn=32, context=4608)
+    ids = tuple((5 * i * i + i) % 300 for i in range(4200))
+    seen = []
+    for chunk in (256, 1024, 2048, 4096):
+        options = PlanOptions(4608, chunk_tokens=chunk, ring_slots=3, num_cache_slots=4)
+        with real_card(path, options, arena_bytes=32 << 20) as card:
+            seen.append((card.serve(ids), list(card.logits)))
+            assert card.runner.read_facts().chunk_tokens == chunk
+    assert all(other == seen[0] for other in seen)
 
 
 @pytest.mark.slow
