@@ -10,10 +10,11 @@ import re
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
 import torch
 import trio
@@ -35,6 +36,7 @@ from strata.device import Device
 from strata.engine.runner import Runner
 from strata.engine.steward import Steward
 from strata.engine.thread import DeviceThread
+from strata.engine.watched import WatchedRunner
 from strata.host_memory import available_bytes
 from strata.model.pack_reader import PackReader
 from strata.model.program_reads import dense_reads
@@ -46,9 +48,12 @@ from strata.server.lifetime import live
 from strata.server.ports import ServedModel, ServerLimits
 from strata.server.serving import serve
 from strata.server.sockets import BoundAddress
-from strata.trace.command_trace import CommandTrace
+from strata.trace.command_trace import CommandTrace, sizes_of
 from strata.trace.fingerprint import fingerprint_programs
+from strata.trace.keeper import Keeper
+from strata.trace.naming import plan_facts, plan_places
 from strata.trace.replay import Replayed, program_names
+from strata.trace.tail import Tail
 
 EXIT_DEVICE_LOST = 70
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -84,7 +89,7 @@ def run_server(planned: PlannedModel) -> int:
 
 def _tell_lost(error: BaseException) -> int:
     """The exit code, once the reason is told."""
-    print(f"strata: the device is lost: {error}", file=sys.stderr)
+    _complain(f"the device is lost: {error}")
     return EXIT_DEVICE_LOST
 
 
@@ -166,18 +171,32 @@ def digest_of(data: memoryview) -> int:
     return digest(torch.frombuffer(bytearray(data), dtype=torch.uint8))  # a copy, since the pack is read-only
 
 
+def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int]) -> Runner:
+    """With --trace, one that keeps what it is told and what it asks of the device."""
+    plan, config = planned.plan, planned.config
+    reads = dense_reads(planned.spec)
+    recipe, pause = Recipe(plan, reads), partial(time.sleep, 5e-5)
+    is_touched = not config.device.is_virtual
+    if config.trace_file is None:
+        return Runner(device, recipe, terminators, pause, is_touched=is_touched, digest=digest_of)
+    serving = plan_facts(plan) | {
+        "model": planned.file.path.name,
+        "terminators": list(terminators),
+        "dense_reads": [[program, layer, list(names)] for (program, layer), names in reads.items()],
+    }
+    tail = Tail(sizes_of(device.describe()), plan_places(plan), serving, max_entries=config.kept_commands)
+    keeper = Keeper(device, tail, Path(config.trace_file), _complain)
+    return WatchedRunner(keeper.device, recipe, terminators, pause, keeper, is_touched=is_touched, digest=digest_of)
+
+
+def _complain(line: str) -> None:
+    print(f"strata: {line}", file=sys.stderr, flush=True)
+
+
 def make_steward(planned: PlannedModel, text: ModelText, device: Device, thread: DeviceThread) -> Steward:
     plan, end_ids = planned.plan, text.tokenizer.end_ids
-    runner = Runner(
-        device,
-        Recipe(plan, dense_reads(planned.spec)),
-        sorted(end_ids),
-        pause=partial(time.sleep, 5e-5),
-        is_touched=not planned.config.device.is_virtual,
-        digest=digest_of,
-    )
     return Steward(
-        runner,
+        make_runner(planned, device, sorted(end_ids)),
         terminators=end_ids,
         make_terminator=text.new_stream,
         run_step=thread.run,

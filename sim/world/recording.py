@@ -38,7 +38,13 @@ def record_commands(trace: Trace, origin: Mapping[str, Any]) -> Recorded:
     geometry, plan = trace.geometry, trace.geometry.plan()
     if isinstance(plan, Refusal):
         raise ValueError(f"this geometry has no plan: {plan.reason}")
-    sizes = CardSizes(geometry.arena_bytes, geometry.segment_bytes, plan.pack.size_bytes, plan.staging.size_bytes)
+    sizes = CardSizes(
+        geometry.arena_bytes,
+        geometry.segment_bytes,
+        plan.pack.size_bytes,
+        plan.staging.size_bytes,
+        plan.behind_bytes,
+    )
     entries: list[Entry] = []
     failure: Exception | None = None
     try:
@@ -77,6 +83,7 @@ def replay_on_twin(
         segment_bytes=sizes.segment_bytes,
         pack_bytes=sizes.pack_bytes,
         staging_bytes=sizes.staging_bytes,
+        behind_bytes=sizes.behind_bytes,
     )
     device = ToldDevice(description, programs, make_payload(description), manifest)
     try:

@@ -19,7 +19,13 @@ from strata.commands.option_kinds import (
 from strata.core.config.context import MAX_DEFAULT_CONTEXT_TOKENS
 from strata.core.config.not_yet import NOT_YET
 from strata.core.config.switches import DEFAULT_REPEAT_MIN_TOKENS, MIN_REPEAT_MIN_TOKENS, switch_name
-from strata.core.config.values import DEFAULT_PARKED_BYTES, DEFAULT_TWIN_VRAM_BYTES, DeviceChoice, ServeConfig
+from strata.core.config.values import (
+    DEFAULT_PARKED_BYTES,
+    DEFAULT_TRACE_COMMANDS,
+    DEFAULT_TWIN_VRAM_BYTES,
+    DeviceChoice,
+    ServeConfig,
+)
 from strata.core.kv import KvFormat
 from strata.core.units import KIB, MIB, format_bytes
 
@@ -27,7 +33,8 @@ _DEFAULTS = ServeConfig(model="")
 _WHOLE = whole_number("a whole number")
 _TOKENS = whole_number("a whole number of tokens")
 
-CARD, READING, DRAFTS, SERVER, UNSERVED = "card", "reading a prompt", "drafts", "server", "other ways to serve"
+CARD, READING, DRAFTS, SERVER = "card", "reading a prompt", "drafts", "server"
+FAULTS, UNSERVED = "finding faults", "other ways to serve"
 
 
 def variable_of(name: str) -> str:
@@ -112,6 +119,10 @@ OPTIONS = (
            "seconds after which a client that reads nothing is dropped"),
     Option(SERVER, "shutdown-grace", "shutdown_grace_s", SECONDS, "S", f"{_DEFAULTS.shutdown_grace_s:g}",
            "seconds that running answers get after SIGTERM"),
+    Option(FAULTS, "trace", "trace_file", TEXT, "FILE", "none",
+           "when something breaks, write there what the card was asked for last, with the token ids of prompts"),
+    Option(FAULTS, "trace-commands", "trace_commands", _WHOLE, "N", f"{DEFAULT_TRACE_COMMANDS:,} with --trace",
+           "commands and reports that are kept for --trace"),
     Option(UNSERVED, "batch", "batch_slots", _WHOLE, "N", "off", "requests served at once"),
     Option(UNSERVED, "pipeline-windows", "has_pipeline_windows", FLAG, "", "off",
            "the next window while one is verified"),

@@ -116,8 +116,8 @@ def describe_deviation(trace: CommandTrace, deviation: Deviation) -> str:
     where = f"line {deviation.line}, {about}"
     if not deviation.found:
         return (
-            f"{where}: {deviation.recorded} when it was recorded, and taken now; what programs find in bytes is not "
-            "played again"
+            f"{where}: {deviation.recorded} when it was recorded, and taken now; neither what programs find in bytes "
+            "nor a device that breaks is played again"
         )
     then = "as when it was recorded" if deviation.found == deviation.recorded else deviation.recorded or "taken"
     if deviation.found != deviation.recorded:

@@ -4,16 +4,20 @@ import os
 import signal
 import sys
 from functools import partial
+from pathlib import Path
 from types import FrameType
 
 from strata.commands.doctor import refuse_without_card
 from strata.core.config.values import DeviceChoice, ServeConfig
+from strata.core.errors import ConfigError
 from strata.planning import plan_model
+from strata.trace.keeper import check_target
 
 
 def run(config: ServeConfig) -> int:
     """The exit code. Raises ConfigError with every reason not to start, without torch."""
     planned = plan_model(config)
+    _check_trace_file(config)
     if config.device is DeviceChoice.CUDA:
         refuse_without_card()
     for number, exit_code in ((signal.SIGINT, 130), (signal.SIGTERM, 0)):
@@ -21,6 +25,13 @@ def run(config: ServeConfig) -> int:
     from strata.boot import run_server
 
     return run_server(planned)
+
+
+def _check_trace_file(config: ServeConfig) -> None:
+    """A file that cannot be written must be known before anything breaks."""
+    reason = "" if config.trace_file is None else check_target(Path(config.trace_file))
+    if reason:
+        raise ConfigError(f"trace refused: {reason}; give --trace a file in a folder that can be written")
 
 
 def _leave(exit_code: int, number: int, frame: FrameType | None) -> None:

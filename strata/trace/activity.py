@@ -111,6 +111,8 @@ def marks_of(trace: CommandTrace) -> Iterator[Mark]:
             case Noted("begin", facts):
                 num_requests += 1
                 yield Mark(at, f"request {num_requests}: {facts.get('prompt_tokens', 0)} tokens", False)
+            case Noted("cut", facts):
+                yield Mark(at, f"{facts.get('entries', 0):,} entries are cut off", False)
             case Faulted(_, kind):
                 yield Mark(at, f"planted: {kind.value}", True)
             case Refused(_, error, _):

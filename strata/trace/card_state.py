@@ -65,15 +65,15 @@ class CardState:
         self.pending: dict[str, Stream] = {}
         self.tables: list[Published] = []
         self.graphs: dict[str, Pinned] = {}
+        self._num_writes = 0
+        self._repeated: tuple[str, int] | None = None
 
     def apply(self, entry: Entry) -> None:
         match entry:
             case Launch():
                 self._write_all(entry.writes)
             case GraphLaunch():
-                if entry.graph in self.graphs:
-                    for node in self.graphs[entry.graph].captured.launches:
-                        self._write_all(node.writes)
+                self._launch_graph(entry)
             case Copy():
                 self._copy(entry)
             case Fill():
@@ -97,6 +97,7 @@ class CardState:
                 if not entry.in_place:
                     self._forget(entry.extent)
             case Captured():
+                self._repeated = None
                 self.graphs.pop(entry.name, None)  # the order of capture is kept
                 self.graphs[entry.name] = Pinned(entry, dict(self.segments), self.owners.copy())
             case HostAccess():
@@ -105,6 +106,14 @@ class CardState:
                 self._spoil(command)
             case _:
                 pass
+
+    def _launch_graph(self, command: GraphLaunch) -> None:
+        """A reply is one graph over and over: where nothing else wrote to the card since, it writes what it wrote."""
+        if self._repeated == (command.graph, self._num_writes) or command.graph not in self.graphs:
+            return
+        for node in self.graphs[command.graph].captured.launches:
+            self._write_all(node.writes)
+        self._repeated = (command.graph, self._num_writes)
 
     def _spoil(self, command: Entry) -> None:
         """What `command` was to write is anything."""
@@ -139,6 +148,7 @@ class CardState:
 
     def _write(self, side: Access | HostExtent) -> None:
         if isinstance(side, Access):
+            self._num_writes += 1
             self.contents.assign(side.extent.offset_bytes, side.extent.end_bytes, (side.content,))
         elif side.space is HostSpace.STAGING:
             self.staged.assign(side.offset_bytes, side.end_bytes, True)
@@ -149,6 +159,7 @@ class CardState:
 
     def _forget(self, where: Extent | HostExtent) -> None:
         if isinstance(where, Extent):
+            self._num_writes += 1
             self.contents.assign(where.offset_bytes, where.end_bytes, UNDEFINED)
         elif where.space is HostSpace.STAGING:
             self.staged.assign(where.offset_bytes, where.end_bytes, False)

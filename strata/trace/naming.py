@@ -1,6 +1,7 @@
-"""What a plan calls its bytes: the places of a trace that is recorded over it."""
+"""What a plan calls its bytes, and what it was made from: the head of a trace that is recorded over it."""
 
-from dataclasses import fields
+from dataclasses import asdict, fields
+from typing import Any
 
 from strata.core.extent import HostExtent
 from strata.core.memory.planner import Plan
@@ -14,7 +15,7 @@ def plan_places(plan: Plan) -> Places:
     places += [Place(f"{PACK_PREFIX}{weight_content(name)}", home) for name, home in plan.pack.weights.items()]
     places += [
         Place(f"{PACK_PREFIX}{blob_content(layer, expert)}", home)
-        for layer, row in enumerate(plan.pack.blobs)
+        for layer, row in enumerate((*plan.pack.blobs, plan.pack.block))
         for expert, home in enumerate(row)
     ]
     buffers = {field.name: getattr(plan.staging, field.name) for field in fields(plan.staging)}
@@ -31,3 +32,8 @@ def _disjoint(places: list[Place]) -> list[Place]:
         if place.where.size_bytes and (before is None or before.end_bytes <= place.where.offset_bytes):
             kept.append(place)
     return kept
+
+
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """Enough to make the same plan again, as plain JSON values."""
+    return {"inventory": asdict(plan.inventory), "options": asdict(plan.options)}

@@ -27,9 +27,9 @@ class RecordingDevice:
     failure that was planted into it, if the device below plants any. What happens before `seal` fills the pack, and is
     no entry."""
 
-    def __init__(self, inner: Device, keep: Keep, *, ask_fault: AskFault = _no_fault) -> None:
+    def __init__(self, inner: Device, keep: Keep, *, ask_fault: AskFault = _no_fault, is_sealed: bool = False) -> None:
         self._inner, self._keep, self._ask_fault = inner, keep, ask_fault
-        self._is_sealed = False
+        self._is_sealed = is_sealed
         self._touched: tuple[HostExtent, memoryview] | None = None
 
     def describe(self) -> DeviceDescription:

@@ -109,6 +109,8 @@ WRITTEN: list[tuple[str, str, str, str, object]] = [
     ("queue", "2", "2", "max_queued", 2),
     ("write-deadline", "0.5", "0.5", "write_deadline_s", 0.5),
     ("shutdown-grace", "3", "3", "shutdown_grace_s", 3.0),
+    ("trace", "t.jsonl", '"t.jsonl"', "trace_file", "t.jsonl"),
+    ("trace-commands", "9", "9", "trace_commands", 9),
     ("batch", "4", "4", "batch_slots", 4),
     ("pipeline-windows", "1", "true", "has_pipeline_windows", True),
     ("layer-split", "1", "true", "has_layer_split", True),

@@ -40,6 +40,8 @@ VALUES: dict[str, tuple[str, ...]] = {
     "STRATA_QUEUE": ("-1", "0"),
     "STRATA_WRITE_DEADLINE": ("0", "0.5"),
     "STRATA_SHUTDOWN_GRACE": ("-0.5", "0"),
+    "STRATA_TRACE": ("", "trace.jsonl"),
+    "STRATA_TRACE_COMMANDS": ("0", "1", "10000000", "10000001"),
     "STRATA_BATCH": ("0", "1", "4"),
     "STRATA_PIPELINE_WINDOWS": ZERO_OR_ONE,
     "STRATA_LAYER_SPLIT": ZERO_OR_ONE,
@@ -180,6 +182,13 @@ RULES: tuple[Rule, ...] = (
     ("queue refused", "0 or more", lambda c: c.number("QUEUE") < 0),
     ("write-deadline refused", "more than 0", lambda c: c.number("WRITE_DEADLINE", 1) <= 0),
     ("shutdown-grace refused", "0 or more", lambda c: c.number("SHUTDOWN_GRACE") < 0),
+    ("trace refused", "it is empty; give --trace a file", lambda c: c.set_to.get("TRACE") == ""),
+    (
+        "trace-commands refused",
+        "1 to 10000000",
+        lambda c: c.set_to.get("TRACE_COMMANDS") in ("0", "10000001"),
+    ),
+    ("trace-commands refused", "no --trace;", lambda c: c.given("TRACE_COMMANDS") and not c.given("TRACE")),
     ("batch refused", "leave --batch out", lambda c: c.number("BATCH", 1) < 1),
     ("kv-resident refused", "leave --kv-resident out", lambda c: c.number("KV_RESIDENT", 1) < 1),
     # What the model's header says.

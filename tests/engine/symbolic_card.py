@@ -2,6 +2,7 @@
 
 import random
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sim.clock import VirtualClock
@@ -18,6 +19,7 @@ from strata.core.programs import RESULT_BYTES
 from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.states import Windowing
+from strata.device import Device
 from strata.engine.runner import HasClosed, HasSampled, Runner
 
 SEGMENT_BYTES = 256 * 1024
@@ -138,6 +140,7 @@ def symbolic_card(
     seed: int = 0,
     faults: Faults | None = None,
     clock: VirtualClock | None = None,
+    make_runner: Callable[[Device, Recipe], Runner] | None = None,
 ) -> Card:
     """Started and idle. `faults` sees every command from the first one on, and so does `clock`."""
     plan = plan_card(inventory, arena_bytes, options)
@@ -161,7 +164,10 @@ def symbolic_card(
     device = SimDevice(description, programs, payload, faults=watch, manifest=pack_manifest(plan), clock=clock)
     device.seal()
     recipe = Recipe(plan, dense_reads(inventory))
-    runner = Runner(device, recipe, terminators=(1, 2), pause=lambda: None)
+    if make_runner is None:
+        runner = Runner(device, recipe, terminators=(1, 2), pause=lambda: None)
+    else:
+        runner = make_runner(device, recipe)
     runner.start()
     return Card(plan, device, payload, runner, random.Random(seed), commands)
 

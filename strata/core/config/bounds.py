@@ -14,6 +14,8 @@ from strata.core.units import GIB, KIB, MIB, align_up
 SEGMENT_GRANULARITY_BYTES = 2 * MIB
 """Of a driver's virtual memory management (`lending.md` 3.2 is measured with it)."""
 TWIN_PAGE_BYTES = 4 * KIB
+MAX_TRACE_COMMANDS = 10_000_000
+"""Some 10 GB of host memory."""
 
 
 def check_values(config: ServeConfig) -> Iterator[Refusal]:
@@ -110,6 +112,21 @@ def _check_server(config: ServeConfig) -> Iterator[Refusal]:
         yield Refusal(
             f"shutdown-grace refused: shutdown-grace={config.shutdown_grace_s:g} s; give --shutdown-grace 0 or more"
         )
+    yield from _check_trace(config)
+
+
+def _check_trace(config: ServeConfig) -> Iterator[Refusal]:
+    if config.trace_file is not None and not config.trace_file.strip():
+        yield Refusal("trace refused: it is empty; give --trace a file, or leave --trace out")
+    if config.trace_commands is None:
+        return
+    if not 1 <= config.trace_commands <= MAX_TRACE_COMMANDS:
+        yield Refusal(
+            f"trace-commands refused: trace-commands={config.trace_commands}; give --trace-commands 1 to "
+            f"{MAX_TRACE_COMMANDS}"
+        )
+    if config.trace_file is None:
+        yield Refusal("trace-commands refused: there is no --trace; give --trace FILE, or leave --trace-commands out")
 
 
 def check_against_model(config: ServeConfig, facts: ModelFacts) -> Iterator[Refusal]:

@@ -20,6 +20,10 @@ DEFAULT_DRAFT_ROWS = 3
 """Rows of a window with a drafter, one of them sampled and the others drafted."""
 
 
+DEFAULT_TRACE_COMMANDS = 20_000
+"""Entries of a trace's tail: some minutes of a reply, or the reading of a long prompt."""
+
+
 class Command(StrEnum):
     """Who asks. `plan` judges as if it served."""
 
@@ -92,6 +96,8 @@ class ServeConfig:
     max_queued: int = 16
     write_deadline_s: float = 30.0
     shutdown_grace_s: float = 20.0
+    trace_file: str | None = None
+    trace_commands: int | None = None
     batch_slots: int | None = None
     has_pipeline_windows: bool = False
     has_layer_split: bool = False
@@ -116,6 +122,11 @@ class ServeConfig:
         """Whole segments of the card."""
         vram_bytes = DEFAULT_TWIN_VRAM_BYTES if self.vram_bytes is None else self.vram_bytes
         return vram_bytes // self.segment_bytes * self.segment_bytes
+
+    @property
+    def kept_commands(self) -> int:
+        """Entries that a trace keeps at most."""
+        return DEFAULT_TRACE_COMMANDS if self.trace_commands is None else self.trace_commands
 
     @property
     def window_rows(self) -> int:

@@ -1,0 +1,108 @@
+"""A runner that says what it was told and what came of it, to somebody who keeps a trace. It changes nothing."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from strata.core.serving.launches import Recipe
+from strata.core.serving.request import GenerationRequest
+from strata.device import Device
+from strata.engine.runner import HasRead, HasSampled, Outcome, Runner
+
+
+class Watch(Protocol):
+    """Who wants to know. Called in the device's thread; must not raise and not wait."""
+
+    def began(self, request: GenerationRequest) -> None: ...
+
+    def noted(self, what: str, **facts: Any) -> None:
+        """`facts` are plain JSON values."""
+
+    def broke(self, error: BaseException | None) -> None:
+        """The runner raises `error`, or, None, is told to recover from what did not come from it."""
+
+
+class WatchedRunner(Runner):
+    """`advance` is noted as what it gave: "read", "sampled" or "closed"."""
+
+    def __init__(
+        self,
+        device: Device,
+        recipe: Recipe,
+        terminators: Sequence[int],
+        pause: Callable[[], None],
+        watch: Watch,
+        *,
+        is_touched: bool = False,
+    ) -> None:
+        self._watch = watch
+        self._has_told = False  # of what `recover` is called for
+        super().__init__(device, recipe, terminators, pause, is_touched=is_touched)
+
+    def start(self) -> None:
+        with _Told(self):
+            super().start()
+
+    def begin(self, request: GenerationRequest) -> int:
+        self._watch.began(request)
+        with _Told(self):
+            read_from = super().begin(request)
+        self._watch.noted("reuses", tokens=read_from)
+        return read_from
+
+    def advance(self, *, is_cancelled: bool) -> Outcome:
+        if is_cancelled:
+            self._watch.noted("cancelled")
+        with _Told(self):
+            outcome = super().advance(is_cancelled=is_cancelled)
+        match outcome:
+            case HasRead(read_tokens):
+                self._watch.noted("read", tokens=read_tokens)
+            case HasSampled(token_id):
+                self._watch.noted("sampled", token=token_id)
+            case _:
+                self._watch.noted("closed")
+        return outcome
+
+    def resume(self, token_id: int) -> None:
+        self._watch.noted("goes on", token=token_id)
+        with _Told(self):
+            super().resume(token_id)
+
+    def end(self) -> None:
+        self._watch.noted("ended")
+        with _Told(self):
+            super().end()
+
+    def recover(self) -> None:
+        if not self._has_told:
+            self._watch.broke(None)
+        self._has_told = False
+        self._watch.noted("recovers")
+        with _Told(self):
+            super().recover()
+        self._watch.noted("recovered")
+
+    def _routed_experts(self) -> tuple[int, ...]:
+        experts = super()._routed_experts()
+        self._watch.noted("routed", experts=list(experts))
+        return experts
+
+    def tell(self, error: BaseException) -> None:
+        self._has_told = True
+        self._watch.broke(error)
+
+
+class _Told:
+    """Whatever is raised inside is told, and passes."""
+
+    __slots__ = ("_runner",)
+
+    def __init__(self, runner: WatchedRunner) -> None:
+        self._runner = runner
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None:
+            self._runner.tell(error)

@@ -1,0 +1,68 @@
+"""Keeps the tail of a server's run, and writes it when something breaks: a checker's word, an assertion, a lost device.
+
+The file holds the token ids of prompts, so only its owner may read it, and it is replaced as a whole or not at all.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from strata.core.serving.request import GenerationRequest
+from strata.device import Device
+from strata.trace.command_trace import write_trace
+from strata.trace.entries import Noted
+from strata.trace.recording import RecordingDevice
+from strata.trace.tail import Tail
+
+OWNER_ONLY = 0o600
+
+
+class Keeper:
+    """Obeys `strata.engine.watched.Watch`, over a sealed device. `say` gets one line for each time that the file was,
+    or could not be, written."""
+
+    def __init__(self, device: Device, tail: Tail, path: Path, say: Callable[[str], None]) -> None:
+        self.device = RecordingDevice(device, tail.keep, is_sealed=True)
+        self._tail, self._path, self._say = tail, path, say
+
+    def began(self, request: GenerationRequest) -> None:
+        self.device.flush()
+        self._tail.begin(request)
+
+    def noted(self, what: str, **facts: Any) -> None:
+        self.device.flush()
+        self._tail.keep(Noted(what, facts))
+
+    def broke(self, error: BaseException | None) -> None:
+        reason = ("", "a fault outside the runner") if error is None else (type(error).__name__, str(error))
+        self.noted("failure", error=reason[0], message=reason[1])
+        trace = self._tail.trace({"server": {"error": reason[0], "message": reason[1]}})
+        try:
+            _replace_file(self._path, write_trace(trace))
+        except OSError as failed:
+            self._say(f"the trace could not be written to {self._path}: {failed.strerror}")
+        else:
+            self._say(
+                f"the last {len(self._tail):,} entries of {len(self._tail) + self._tail.num_skipped:,} are in "
+                f"{self._path}, with the token ids of prompts; strata replay {self._path} plays them"
+            )
+
+
+def check_target(path: Path) -> str:
+    """Why no trace can be written there, "" when it seems that one can."""
+    folder = path.parent
+    if path.is_dir():
+        return f"{path} is a folder"
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    return "" if os.access(folder, os.W_OK) else f"the folder {folder} cannot be written"
+
+
+def _replace_file(path: Path, text: str) -> None:
+    """Raises OSError, and then leaves what was there."""
+    half = path.with_name(f"{path.name}.part")
+    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, OWNER_ONLY)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    half.replace(path)
