@@ -25,6 +25,7 @@ from sim.bytes import BytesPayload, fill_pattern, positional_digest
 from sim.device import SimDevice, describe_twin
 from sim.symbolic import SymbolicPayload
 from sim.world.recording import Recorded, record_commands, replay_on_twin
+from sim.world.served import Served, is_served, replay_served
 from sim.world.trace import read_trace
 from strata.core.errors import ConfigError, DeviceError
 from strata.core.extent import Extent, HostExtent
@@ -301,6 +302,17 @@ def _first(group: BaseException) -> BaseException:
 def record_decisions(text: str, *, name: str) -> Recorded:
     """The world of a decision trace, through the core as it is. Raises TraceError."""
     return record_commands(read_trace(text), {"decisions": name})
+
+
+def replay_requests(trace: CommandTrace) -> Served | None:
+    """What a server was told, through the core as it is; None for a trace of something else. Raises ConfigError where
+    there is no plan for it any more."""
+    if not is_served(trace):
+        return None
+    try:
+        return replay_served(trace)
+    except ValueError as error:
+        raise ConfigError(f"the requests of this trace cannot be served again: {error}") from error
 
 
 def replay_commands(trace: CommandTrace, *, has_bytes: bool) -> Replayed:

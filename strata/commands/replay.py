@@ -78,7 +78,7 @@ def _replay_decisions(text: str, options: ReplayOptions) -> int:
 
 
 def _replay_commands(trace: CommandTrace, options: ReplayOptions) -> int:
-    from strata.boot import replay_commands
+    from strata.boot import replay_commands, replay_requests
 
     _export(trace, options)
     try:
@@ -86,14 +86,23 @@ def _replay_commands(trace: CommandTrace, options: ReplayOptions) -> int:
     except ReplayStalled as error:
         print(f"{options.trace}: {error}", file=sys.stderr)
         return 1
+    served = replay_requests(trace)
+    wrong = [describe_deviation(trace, deviation) for deviation in replayed.deviations]
+    if served is not None and served.failure is not None:
+        wrong.append(f"the core as it is: {type(served.failure).__name__}: {served.failure}")
+    if served is not None and served.departure:
+        wrong.append(f"the core as it is: {served.departure}")
     if options.is_json:
-        print(json.dumps(_report(trace, replayed), indent=2))
+        requests = None if served is None else {"requests": served.num_requests, "steps": served.num_steps}
+        print(json.dumps(_report(trace, replayed) | {"served": requests, "wrong": wrong}, indent=2))
     else:
         print(f"{options.trace}: {replayed.num_entries:,} entries, {replayed.num_commands:,} commands on the twin")
         print("\n".join(digest_lines(replayed.digests)), end="\n" * bool(replayed.digests))
-    for deviation in replayed.deviations:
-        print(f"{options.trace}: {describe_deviation(trace, deviation)}", file=sys.stderr)
-    return 1 if replayed.deviations else 0
+        if served is not None:
+            print(f"{served.num_requests:,} requests through the core as it is, {served.num_steps:,} steps")
+    for reason in wrong:
+        print(f"{options.trace}: {reason}", file=sys.stderr)
+    return 1 if wrong else 0
 
 
 def _report(trace: CommandTrace, replayed: Replayed) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`python -m tests.end_to_end.dying_server N MODEL`: a server whose card fails every command from the N-th on."""
+"""`python -m tests.end_to_end.dying_server N MODEL [TRACE]`: every command of its card fails from the N-th on."""
 
 import sys
 from functools import partial
@@ -17,7 +17,8 @@ def main() -> int:
             raise DeviceError("the card fell off the bus", command)
 
     boot.SimDevice = partial(boot.SimDevice, faults=faults)  # type: ignore[misc, assignment]
-    return boot.run_server(plan_model(ServeConfig(sys.argv[2], vram_bytes=16 << 20, port=0)))
+    trace = sys.argv[3] if len(sys.argv) > 3 else None
+    return boot.run_server(plan_model(ServeConfig(sys.argv[2], vram_bytes=16 << 20, port=0, trace_file=trace)))
 
 
 if __name__ == "__main__":

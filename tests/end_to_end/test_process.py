@@ -279,3 +279,33 @@ def test_a_lost_card_ends_the_process_with_70_and_an_error_for_the_client(cycle:
         assert errors[0].status_code >= 500
         assert server.stop() == 70
         assert "the device is lost: the card fell off the bus" in server.last_words()
+
+
+def test_a_lost_card_leaves_the_trace_that_was_asked_for(cycle: CycleModel, tmp_path: Path):
+    trace = tmp_path / "trace.jsonl"
+    command = (sys.executable, "-m", "tests.end_to_end.dying_server", "200", str(cycle.path), str(trace))
+    with child_server(command) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        body = {"messages": [{"role": "user", "content": "go on " * 20}], "temperature": 0}
+        with contextlib.suppress(httpx.HTTPError):
+            while client.post("/v1/chat/completions", json=body).status_code == 200:
+                pass
+        assert server.stop() == 70
+        assert f"{trace}, with the token ids of prompts" in server.last_words()
+    replayed = subprocess.run(
+        [*SERVE[:-1], "replay", str(trace), "--json"], capture_output=True, text=True, timeout=10 * REFUSAL_S
+    )
+    report = json.loads(replayed.stdout)
+    assert replayed.returncode == 1 and "DeviceError when it was recorded, and taken now" in replayed.stderr
+    assert [(row["recorded"], row["found"]) for row in report["deviations"]] == [("DeviceError", "")]
+    assert report["served"]["requests"] >= 1 and len(report["wrong"]) == 1
+
+
+@pytest.mark.parametrize("name", ["folder", "none/trace.jsonl"])
+def test_a_trace_that_cannot_be_written_is_refused_before_anything_is_loaded(
+    cycle: CycleModel, tmp_path: Path, name: str
+):
+    (tmp_path / "folder").mkdir()
+    command = [*SERVE, str(cycle.path), *CARD, "--trace", str(tmp_path / name)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=REFUSAL_S)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("strata: trace refused: ") and len(ended.stderr.splitlines()) == 1

@@ -6,73 +6,31 @@ from pathlib import Path
 import pytest
 
 from sim.errors import OrderError
-from sim.symbolic import SymbolicPayload
-from sim.world.recording import replay_on_twin
 from strata.core.commands import Command, Copy, Stream
 from strata.core.errors import DeviceError
-from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.launches import Recipe
-from strata.device import Device
-from strata.engine.watched import WatchedRunner
-from strata.trace.command_trace import CommandTrace, read_trace, sizes_of
+from strata.trace.command_trace import CommandTrace
 from strata.trace.entries import Noted, Refused
-from strata.trace.fingerprint import fingerprint_programs
-from strata.trace.keeper import Keeper, check_target
-from strata.trace.naming import plan_places
-from strata.trace.replay import Replayed, program_names
-from strata.trace.tail import Tail
-from tests.engine.symbolic_card import Card, lending_inventory, prompt, symbolic_card
-
-OPTIONS = PlanOptions(600, min_cache_slots=4)
-
-
-class Site:
-    """A card whose runner is watched; `fail` is asked before every command."""
-
-    def __init__(self, path: Path, *, max_entries: int = 100_000) -> None:
-        self.path, self.said, self.num_commands = path, list[str](), 0
-        self.fails_at: int | None = None
-        self.error: type[Exception] = DeviceError
-        self._max_entries = max_entries
-        self.card: Card = symbolic_card(
-            lending_inventory(), OPTIONS, arena_bytes=512 * 1024, faults=self._ask, make_runner=self._make_runner
-        )
-
-    def _make_runner(self, device: Device, recipe: Recipe) -> WatchedRunner:
-        tail = Tail(sizes_of(device.describe()), plan_places(recipe.plan), {}, max_entries=self._max_entries)
-        keeper = Keeper(device, tail, self.path, self.said.append)
-        return WatchedRunner(keeper.device, recipe, (1, 2), lambda: None, keeper)
-
-    def _ask(self, index: int, command: Command) -> None:
-        self.num_commands += 1
-        if index == self.fails_at:
-            raise self.error("the card fell off the bus", command)  # type: ignore[call-arg]
-
-    def trace(self) -> CommandTrace:
-        return read_trace(self.path.read_text(encoding="utf-8"))
-
-    def replay(self) -> Replayed:
-        trace = self.trace()
-        programs = fingerprint_programs(program_names(trace), digest=lambda view: 0, fill=lambda view, seed: None)
-        return replay_on_twin(trace, SymbolicPayload, programs, fill_pack=None)
+from strata.trace.keeper import check_target
+from tests.engine.symbolic_card import prompt
+from tests.trace.watched_card import WatchedCard
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path / "trace.jsonl")
+def site(tmp_path: Path) -> WatchedCard:
+    return WatchedCard(tmp_path / "trace.jsonl")
 
 
 def notes(trace: CommandTrace) -> list[str]:
     return [entry.what for entry in trace.entries if isinstance(entry, Noted)]
 
 
-def test_nothing_is_written_while_nothing_breaks(site: Site) -> None:
+def test_nothing_is_written_while_nothing_breaks(site: WatchedCard) -> None:
     site.card.serve(prompt(300))
     site.card.serve(prompt(300, first=3), cancel_after_steps=2)
     assert not site.path.exists() and site.said == []
 
 
-def test_what_led_to_a_failure_is_written_once_it_is_there(site: Site) -> None:
+def test_what_led_to_a_failure_is_written_once_it_is_there(site: WatchedCard) -> None:
     site.card.serve(prompt(300))
     site.fails_at = site.num_commands + 30
     with pytest.raises(DeviceError, match="fell off"):
@@ -93,7 +51,7 @@ def test_what_led_to_a_failure_is_written_once_it_is_there(site: Site) -> None:
     assert (deviation.recorded, deviation.found) == ("DeviceError", "")
 
 
-def test_a_request_goes_on_after_a_failure_and_the_next_one_is_written_over_it(site: Site) -> None:
+def test_a_request_goes_on_after_a_failure_and_the_next_one_is_written_over_it(site: WatchedCard) -> None:
     site.fails_at = site.num_commands + 20
     with pytest.raises(DeviceError):
         site.card.serve(prompt(300))
@@ -106,7 +64,7 @@ def test_a_request_goes_on_after_a_failure_and_the_next_one_is_written_over_it(s
     assert notes(site.trace()).count("failure") == 2 and "recovered" in notes(site.trace())
 
 
-def test_an_assertion_of_ours_is_written_like_an_error_of_the_device(site: Site) -> None:
+def test_an_assertion_of_ours_is_written_like_an_error_of_the_device(site: WatchedCard) -> None:
     site.error = AssertionError
     site.fails_at = site.num_commands + 25
     with pytest.raises(AssertionError):
@@ -115,7 +73,7 @@ def test_an_assertion_of_ours_is_written_like_an_error_of_the_device(site: Site)
     assert refused.error == "AssertionError" and len(site.said) == 1
 
 
-def test_a_fault_that_did_not_come_from_the_runner_is_written_when_it_recovers(site: Site) -> None:
+def test_a_fault_that_did_not_come_from_the_runner_is_written_when_it_recovers(site: WatchedCard) -> None:
     site.card.runner.begin(prompt(300))
     site.card.runner.recover()
     assert len(site.said) == 1
@@ -126,7 +84,7 @@ def test_a_fault_that_did_not_come_from_the_runner_is_written_when_it_recovers(s
 @pytest.mark.slow
 def test_what_the_checker_refused_in_a_server_it_refuses_again_from_the_tail(tmp_path: Path) -> None:
     """A copy stream that does not wait for the ring slot to be free: an order that a real card would get wrong."""
-    site = Site(tmp_path / "trace.jsonl", max_entries=120)
+    site = WatchedCard(tmp_path / "trace.jsonl", max_entries=120)
     inner = site.card.runner._device
     submit = inner.submit
 
@@ -146,7 +104,7 @@ def test_what_the_checker_refused_in_a_server_it_refuses_again_from_the_tail(tmp
 
 
 def test_a_disk_that_is_full_changes_nothing_for_the_server(tmp_path: Path) -> None:
-    site = Site(tmp_path / "gone" / "trace.jsonl")
+    site = WatchedCard(tmp_path / "gone" / "trace.jsonl")
     site.fails_at = site.num_commands + 20
     with pytest.raises(DeviceError, match="fell off"):
         site.card.serve(prompt(300))

@@ -1,0 +1,120 @@
+"""The requests of a server's trace, through the core as it is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sim.world.served import is_served, replay_served
+from strata.core.commands import Wait
+from strata.core.errors import DeviceError
+from strata.core.serving import borrowing
+from strata.trace.command_trace import CommandTrace
+from strata.trace.entries import Entry, Noted
+from tests.engine.symbolic_card import prompt
+from tests.trace.builders import recorded
+from tests.trace.watched_card import WatchedCard
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> WatchedCard:
+    return WatchedCard(tmp_path / "trace.jsonl")
+
+
+def broken(card: WatchedCard) -> CommandTrace:
+    """Two requests, a third that shares a prefix with the second and is cancelled, and a fourth that breaks."""
+    card.card.serve(prompt(300))
+    card.card.serve(prompt(400, first=3))
+    card.card.serve(prompt(420, first=3), cancel_after_steps=4)
+    card.fails_at = card.num_commands + 45
+    with pytest.raises(DeviceError):
+        card.card.serve(prompt(500, first=3))
+    return card.trace()
+
+
+def changed(trace: CommandTrace, what: str, nth: int, **facts: object) -> CommandTrace:
+    entries: list[Entry] = list(trace.entries)
+    at = [i for i, entry in enumerate(entries) if isinstance(entry, Noted) and entry.what == what][nth]
+    note = entries[at]
+    assert isinstance(note, Noted)
+    entries[at] = Noted(what, {**note.facts, **facts})
+    return replace(trace, entries=tuple(entries))
+
+
+def num_notes(trace: CommandTrace, *whats: str) -> int:
+    return sum(isinstance(entry, Noted) and entry.what in whats for entry in trace.entries)
+
+
+def test_the_core_of_today_does_what_it_did(card: WatchedCard) -> None:
+    trace = broken(card)
+    assert is_served(trace)
+    served = replay_served(trace)
+    assert served.failure is None and served.departure == ""
+    assert served.num_requests == 4
+    assert served.num_steps == num_notes(trace, "read", "sampled", "closed") > 20
+
+
+def test_a_request_that_is_mended_is_followed_through_its_mending(card: WatchedCard) -> None:
+    card.fails_at = card.num_commands + 20
+    with pytest.raises(DeviceError):
+        card.card.serve(prompt(300))
+    card.card.runner.recover()
+    card.card.serve(prompt(300))
+    card.card.runner.begin(prompt(300))
+    card.card.runner.recover()
+    served = replay_served(card.trace())
+    assert (served.num_requests, served.failure, served.departure) == (3, None, "")
+
+
+def test_a_tail_that_begins_in_the_middle_finds_its_session(tmp_path: Path) -> None:
+    """The first request whose ids are there had reused a prefix that no entry tells of any more."""
+    card = WatchedCard(tmp_path / "trace.jsonl", max_entries=160)
+    trace = broken(card)
+    assert trace.skipped > 0
+    reuses = next(entry for entry in trace.entries if isinstance(entry, Noted) and entry.what == "reuses")
+    assert reuses.facts["tokens"] > 0
+    served = replay_served(trace)
+    assert served.failure is None and served.departure == "" and served.num_requests >= 1
+
+
+def test_another_prefix_is_a_departure(card: WatchedCard) -> None:
+    served = replay_served(changed(broken(card), "reuses", 2, tokens=7))
+    assert "reuses 7 when it was recorded" in served.departure and served.failure is None
+
+
+def test_another_chunk_is_a_departure(card: WatchedCard) -> None:
+    served = replay_served(changed(broken(card), "read", 3, tokens=1))
+    assert "read 1 when it was recorded" in served.departure
+
+
+def test_what_the_core_does_wrong_now_is_found_by_the_twin(card: WatchedCard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A core whose refill waits for nothing: the trace was recorded when it still did."""
+    trace = broken(card)
+    monkeypatch.setattr(borrowing, "Wait", lambda stream, event: Wait(stream.PROMPT, event))
+    served = replay_served(trace)
+    assert type(served.failure).__name__ == "OrderError", served
+
+
+def test_a_card_that_has_no_plan_any_more_is_refused(card: WatchedCard) -> None:
+    trace = broken(card)
+    small = replace(trace, sizes=replace(trace.sizes, arena_bytes=4096))
+    with pytest.raises(ValueError, match="the planner of today refuses this card"):
+        replay_served(small)
+    with pytest.raises(ValueError, match="'two' is no int"):
+        replay_served(replace(trace, serving={**trace.serving, "inventory": {"num_layers": "two"}}))
+
+
+def test_a_prompt_whose_ids_were_not_kept_is_left_out_and_said(card: WatchedCard) -> None:
+    trace = broken(card)
+    entries = tuple(
+        Noted("begin", {k: v for k, v in entry.facts.items() if k != "prompt_ids"})
+        if isinstance(entry, Noted) and entry.what == "begin" and entry.facts["request"] == 1
+        else entry
+        for entry in trace.entries
+    )
+    served = replay_served(replace(trace, entries=entries))
+    assert (served.num_requests, served.failure, served.departure) == (3, None, "")
+
+
+def test_a_world_is_no_server() -> None:
+    assert not is_served(recorded("reader_skips_wait").commands)
