@@ -13,15 +13,14 @@ import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import gettempdir
 
 import torch
 
-from strata.boot import open_twin
+from strata.boot import make_runner, open_twin
 from strata.core.config.values import ServeConfig
-from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest, SamplingParams
 from strata.engine.runner import HasClosed, HasSampled, Runner
-from strata.model.program_reads import dense_reads
 from strata.planning import plan_model
 
 
@@ -35,11 +34,11 @@ class Speeds:
 
 def main() -> None:
     options = _options()
-    planned = plan_model(ServeConfig(str(options.model), context_tokens=options.context))
+    trace = str(Path(gettempdir()) / "decode-twin-trace.jsonl") if options.trace else None
+    planned = plan_model(ServeConfig(str(options.model), context_tokens=options.context, trace_file=trace))
     device = open_twin(planned)
     torch.set_num_threads(options.threads)
-    recipe = Recipe(planned.plan, dense_reads(planned.spec))
-    runner = Runner(device, recipe, (), pause=lambda: None)
+    runner = make_runner(planned, device, ())
     runner.start()
     measure(runner, prompt_of(33, seed=0), num_tokens=2)  # fills the expert cache and the working buffers
     rounds = [
@@ -84,6 +83,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=16, help="tokens of the reply, 2 or more")
     parser.add_argument("--context", type=int, default=2048, help="tokens that K/V is laid out for")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--trace", action="store_true", help="keep the tail of a trace, as serve --trace does")
     return parser.parse_args()
 
 
