@@ -96,6 +96,7 @@ class _Player:
         self._last = ""
         self._read_from = 0
         self._experts: tuple[int, ...] | None = None
+        self._ids: tuple[int, ...] = (0,)
         self._is_cancelled = self._is_skipping = False
 
     def play(self, line: int, note: Noted) -> None:
@@ -108,16 +109,18 @@ class _Player:
             self._compare(line, f"reuses {self._read_from}", f"reuses {facts['tokens']}")
         elif what == "routed":
             self._experts = tuple(facts["experts"])
+        elif what == "gave":
+            self._ids = tuple(facts["ids"])
         elif what == "cancelled":
             self._is_cancelled = True
         elif what in OUTCOMES:
             self._advance(line, what, facts)
         elif what == "goes on":
-            self._runner.resume(facts["token"])
+            self._runner.resume(*facts["ids"])
         elif what == "ended":
-            self._runner.end()
-        elif what == "failure" and self._last in ("reuses", "read", "routed", "cancelled", "goes on"):
-            self._step({})  # what failed then, and need not now
+            self._runner.end(num_taken=facts["taken"])
+        elif what == "failure" and self._last in ("reuses", "read", "routed", "gave", "cancelled", "goes on"):
+            self._step()  # what failed then, and need not now
         elif what == "recovers":
             self._runner.recover()
         self._last = what
@@ -142,29 +145,32 @@ class _Player:
             return
         other = (but_not[len(ids)] + 1) % self._plan.inventory.vocab_size
         self._runner.begin(GenerationRequest("warm up", (*ids, other), 1))
-        while not isinstance(self._step({}), HasSampled):
+        while not isinstance(self._step(), HasSampled):
             pass
         self._runner.end()
 
     def _advance(self, line: int, what: str, facts: Mapping[str, Any]) -> None:
         self._served.num_steps += 1
         then = " ".join(str(word) for word in (what, *facts.values()))
-        match self._step(facts):
+        match self._step():
             case HasRead(tokens):
                 self._compare(line, f"read {tokens}", then)
-            case HasSampled(token):
-                self._compare(line, f"sampled {token}", then)
+            case HasSampled(ids):
+                self._compare(line, f"sampled {list(ids)}", then)
             case HasClosed():
                 self._compare(line, "closed", then)
 
-    def _step(self, facts: Mapping[str, Any]) -> Outcome:
-        """With what the programs would have left in staging: the experts that the router chose, the sampled token."""
+    def _step(self) -> Outcome:
+        """With what the programs would have left in staging: the experts that the router chose, the sampled tokens."""
         staging, num_experts = self._plan.staging, self._plan.inventory.num_experts
         chosen = range(num_experts) if self._experts is None else self._experts
         if staging.router_counts.size_bytes:
             counts = struct.pack(f"<{num_experts}i", *(int(expert in chosen) for expert in range(num_experts)))
             self._payload.host(staging.router_counts)[: len(counts)] = counts
-        self._payload.host(staging.result)[:8] = struct.pack("<q", facts.get("token", 0))
+        words = self._payload.host(staging.result).cast("q")
+        for row, token_id in enumerate(self._ids):
+            words[row] = token_id
+        words[programs.SAMPLED_WORD] = len(self._ids)
         outcome = self._runner.advance(is_cancelled=self._is_cancelled)
         self._experts = None
         return outcome

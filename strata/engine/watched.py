@@ -22,7 +22,8 @@ class Watch(Protocol):
 
 
 class WatchedRunner(Runner):
-    """`advance` is noted as what it gave: "read", "sampled" or "closed"."""
+    """`advance` is noted as what it gave: "read", "sampled" or "closed"; before that, what the model chose: "routed"
+    experts, or the tokens that a window "gave"."""
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class WatchedRunner(Runner):
     ) -> None:
         self._watch = watch
         self._has_told = False  # of what `recover` is called for
+        self._is_advancing = False
         super().__init__(device, recipe, terminators, pause, is_touched=is_touched)
 
     def start(self) -> None:
@@ -52,28 +54,34 @@ class WatchedRunner(Runner):
     def advance(self, *, is_cancelled: bool) -> Outcome:
         if is_cancelled:
             self._watch.noted("cancelled")
+        self._is_advancing = True
         with _Told(self):
             outcome = super().advance(is_cancelled=is_cancelled)
+        self._is_advancing = False
         match outcome:
             case HasRead(read_tokens):
                 self._watch.noted("read", tokens=read_tokens)
-            case HasSampled(token_id):
-                self._watch.noted("sampled", token=token_id)
+            case HasSampled(token_ids):
+                self._watch.noted("sampled", ids=list(token_ids))
             case _:
                 self._watch.noted("closed")
         return outcome
 
-    def resume(self, token_id: int) -> None:
-        self._watch.noted("goes on", token=token_id)
+    def resume(self, *token_ids: int) -> None:
+        self._watch.noted("goes on", ids=list(token_ids))
         with _Told(self):
-            super().resume(token_id)
+            super().resume(*token_ids)
 
-    def end(self) -> None:
-        self._watch.noted("ended")
+    def end(self, *, num_taken: int | None = None) -> None:
+        if self._is_advancing:  # a cancel, which ends a window by itself
+            super().end(num_taken=num_taken)
+            return
+        self._watch.noted("ended", taken=num_taken)
         with _Told(self):
-            super().end()
+            super().end(num_taken=num_taken)
 
     def recover(self) -> None:
+        self._is_advancing = False
         if not self._has_told:
             self._watch.broke(None)
         self._has_told = False
@@ -86,6 +94,11 @@ class WatchedRunner(Runner):
         experts = super()._routed_experts()
         self._watch.noted("routed", experts=list(experts))
         return experts
+
+    def _sampled_tokens(self, rows: int) -> tuple[int, ...]:
+        token_ids = super()._sampled_tokens(rows)
+        self._watch.noted("gave", ids=list(token_ids))
+        return token_ids
 
     def tell(self, error: BaseException) -> None:
         self._has_told = True

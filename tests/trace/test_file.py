@@ -18,7 +18,8 @@ def trace_of(entries: list[Entry]) -> CommandTrace:
     return CommandTrace(SIZES, PLACES, tuple(entries), {"context_tokens": 9}, {"seed": 7}, "a note", 3)
 
 
-@settings(max_examples=150)
+@pytest.mark.slow
+@settings(max_examples=100)
 @given(entries=st.lists(ENTRIES, max_size=5))
 def test_a_trace_comes_back_as_it_was_written(entries: list[Entry]) -> None:
     text = write_trace(trace_of(entries))

@@ -58,6 +58,7 @@ def digests_but_for(found: Replayed, other: Replayed) -> set[str]:
     return {run.owner for run in set(found.digests) ^ set(other.digests)}
 
 
+@pytest.mark.slow
 def test_one_copy_from_another_place_changes_what_all_who_read_it_leave() -> None:
     """It says nothing of its content, so that the twin's names cannot tell: the bytes do."""
     trace = recorded(LENDS).commands
@@ -140,7 +141,8 @@ def test_the_host_learns_no_more_than_it_did_then() -> None:
     assert found[0] and found[0][0].found == "OrderError"
 
 
-@settings(max_examples=25)
+@pytest.mark.slow
+@settings(max_examples=12)
 @given(cut=st.integers(0, 100_000), name=st.sampled_from([LENDS, "reader_skips_wait", "reply_not_in_session"]))
 def test_a_trace_can_be_cut_anywhere(cut: int, name: str) -> None:
     """What is cut off is replaced by the commands that lead to the same state, and the rest is taken as it was."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +26,8 @@ def tail_of(max_entries: int, *, name: str = LENDS, num_entries: int | None = No
     return tail
 
 
-@settings(max_examples=15)
+@pytest.mark.slow
+@settings(max_examples=10)
 @given(max_entries=st.integers(1, 500), end=st.integers(1, 460))
 def test_a_tail_of_any_length_plays_at_any_moment(max_entries: int, end: int) -> None:
     tail = tail_of(max_entries, num_entries=end)
@@ -66,7 +68,7 @@ def test_a_request_is_kept_whole_but_for_its_name() -> None:
     assert len(read_trace(write_trace(tail.trace({}))).entries) == 1
 
 
-def test_ids_of_prompts_are_bounded_whatever_the_number_of_entries(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_ids_of_prompts_are_bounded_whatever_the_number_of_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail_module, "MAX_PROMPT_IDS", 100)
     tail = Tail(SIZES, PLACES, {}, max_entries=1000)
     for _ in range(20):
