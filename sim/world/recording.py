@@ -84,6 +84,7 @@ def replay_on_twin(
         pack_bytes=sizes.pack_bytes,
         staging_bytes=sizes.staging_bytes,
         behind_bytes=sizes.behind_bytes,
+        parked_bytes=sizes.parked_bytes,
     )
     device = ToldDevice(description, programs, make_payload(description), manifest)
     try:

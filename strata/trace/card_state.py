@@ -51,8 +51,9 @@ class Pinned:
 
 
 class CardState:
-    """`segments`: offset of a segment in the arena -> the physical one behind it. `staged`: staging bytes that somebody
-    has written. `recorded`: event -> stream; `pending`: tag -> stream, of notices that nobody has taken yet."""
+    """`segments`: offset of a segment in the arena -> the physical one behind it. `written`: bytes of the host spaces
+    that commands may write, and somebody has. `recorded`: event -> stream; `pending`: tag -> stream, of notices that
+    nobody has taken yet."""
 
     def __init__(self, sizes: CardSizes) -> None:
         range_bytes = sizes.arena_bytes + sizes.behind_bytes
@@ -60,7 +61,10 @@ class CardState:
         self.segments: dict[int, int] = {}
         self.owners: Runs[str] = Runs(range_bytes, "")
         self.contents: Runs[Content] = Runs(range_bytes, UNDEFINED)
-        self.staged: Runs[bool] = Runs(sizes.staging_bytes, False)
+        self.written: dict[HostSpace, Runs[bool]] = {
+            HostSpace.STAGING: Runs(sizes.staging_bytes, False),
+            HostSpace.PARKED: Runs(sizes.parked_bytes, False),
+        }
         self.recorded: dict[str, Stream] = {}
         self.pending: dict[str, Stream] = {}
         self.tables: list[Published] = []
@@ -150,8 +154,8 @@ class CardState:
         if isinstance(side, Access):
             self._num_writes += 1
             self.contents.assign(side.extent.offset_bytes, side.extent.end_bytes, (side.content,))
-        elif side.space is HostSpace.STAGING:
-            self.staged.assign(side.offset_bytes, side.end_bytes, True)
+        elif side.space in self.written:
+            self.written[side.space].assign(side.offset_bytes, side.end_bytes, True)
 
     def _forget_all(self, writes: tuple[Access, ...]) -> None:
         for access in writes:
@@ -161,8 +165,8 @@ class CardState:
         if isinstance(where, Extent):
             self._num_writes += 1
             self.contents.assign(where.offset_bytes, where.end_bytes, UNDEFINED)
-        elif where.space is HostSpace.STAGING:
-            self.staged.assign(where.offset_bytes, where.end_bytes, False)
+        elif where.space in self.written:
+            self.written[where.space].assign(where.offset_bytes, where.end_bytes, False)
 
 
 def _meet(published: Published, targets: list[Extent]) -> bool:

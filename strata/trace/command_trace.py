@@ -33,6 +33,7 @@ class CardSizes:
     pack_bytes: int
     staging_bytes: int
     behind_bytes: int = 0
+    parked_bytes: int = 0
 
 
 def sizes_of(description: DeviceDescription) -> CardSizes:
@@ -42,6 +43,7 @@ def sizes_of(description: DeviceDescription) -> CardSizes:
         description.pack_bytes,
         description.staging_bytes,
         description.behind_bytes,
+        description.parked_bytes,
     )
 
 

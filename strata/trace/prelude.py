@@ -23,7 +23,7 @@ from strata.core.commands import (
     Unmap,
 )
 from strata.core.events import Reached
-from strata.core.extent import Extent, HostExtent, HostSpace
+from strata.core.extent import Extent, HostExtent
 from strata.trace.card_state import CardState
 from strata.trace.entries import Captured, Entry, HostAccess
 from strata.trace.places import Places
@@ -44,9 +44,10 @@ def prelude(state: CardState, places: Places) -> Iterator[Entry]:
     yield from _move(now, state.segments, segment_bytes)
     yield from _hand_over(owners, state.owners)
     yield from _contents(state, places)
-    for start, end, is_staged in state.staged:
-        if is_staged:
-            yield HostAccess(HostExtent(HostSpace.STAGING, start, end - start))
+    for space, written in state.written.items():
+        for start, end, is_written in written:
+            if is_written:
+                yield HostAccess(HostExtent(space, start, end - start))
     for table in state.tables:
         for pair in table.pairs:
             if isinstance(pair.source, HostExtent):

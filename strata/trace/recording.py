@@ -61,7 +61,7 @@ class RecordingDevice:
         self.flush()
         with _Watch(self, HostAccess(extent)):
             view = self._inner.host(extent)
-        if extent.space is HostSpace.STAGING:
+        if extent.space is not HostSpace.PACK:
             self._touched = (extent, view)
         elif self._is_sealed:
             self._keep(HostAccess(extent))

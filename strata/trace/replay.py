@@ -172,7 +172,7 @@ class _Player:
                 self._device.capture(name, [_playable(launch) for launch in launches])
             case HostAccess(extent, digest):
                 view = self._device.host(extent)
-                if extent.space is HostSpace.STAGING:
+                if extent.space is not HostSpace.PACK:
                     view[:] = pattern(extent.size_bytes, int(digest or "0", 16))
             case Launch():
                 self._submit(_playable(asked))

@@ -34,7 +34,7 @@ from strata.trace.entries import Captured, Entry, Faulted, FaultKind, HostAccess
 from strata.trace.places import Place, Places
 
 REGRESS = Path(__file__).parents[1] / "regress"
-SIZES = CardSizes(arena_bytes=4096, segment_bytes=512, pack_bytes=1000, staging_bytes=512)
+SIZES = CardSizes(arena_bytes=4096, segment_bytes=512, pack_bytes=1000, staging_bytes=512, parked_bytes=600)
 PLACES = Places(
     [
         Place("weights", Extent(0, 700)),
