@@ -34,7 +34,7 @@ OUTCOMES = ("read", "sampled", "closed")
 @dataclass(slots=True)
 class Served:
     """`failure`: what the core or the twin said now. `departure`: where the core does not do what it did then, ""
-    nowhere."""
+    nowhere. `left_out`: requests that could not be played, and why."""
 
     num_requests: int = 0
     num_steps: int = 0

@@ -100,6 +100,7 @@ def _replay_commands(trace: CommandTrace, options: ReplayOptions) -> int:
         print("\n".join(digest_lines(replayed.digests)), end="\n" * bool(replayed.digests))
         if served is not None:
             print(f"{served.num_requests:,} requests through the core as it is, {served.num_steps:,} steps")
+            print("".join(f"{reason}\n" for reason in served.left_out), end="")
     for reason in wrong:
         print(f"{options.trace}: {reason}", file=sys.stderr)
     return 1 if wrong else 0

@@ -8,7 +8,7 @@ import pytest
 from sim.errors import OrderError
 from strata.core.commands import Command, Copy, Stream
 from strata.core.errors import DeviceError
-from strata.trace.command_trace import CommandTrace
+from strata.trace.command_trace import CommandTrace, read_trace
 from strata.trace.entries import Noted, Refused
 from strata.trace.keeper import check_target
 from tests.engine.symbolic_card import prompt
@@ -116,3 +116,12 @@ def test_a_target_is_judged_before_the_server_starts(tmp_path: Path) -> None:
     assert check_target(tmp_path / "t.jsonl") == ""
     assert check_target(tmp_path) == f"{tmp_path} is a folder"
     assert check_target(tmp_path / "none" / "t.jsonl") == f"there is no folder {tmp_path / 'none'}"
+
+
+def test_a_card_that_fails_while_it_is_made_ready_leaves_a_trace_too(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    with pytest.raises(DeviceError, match="fell off"):
+        WatchedCard(path, fails_at=5)
+    trace = read_trace(path.read_text(encoding="utf-8"))
+    assert isinstance(trace.entries[-2], Refused) and trace.entries[-2].error == "DeviceError"
+    assert trace.origin["server"] == {"error": "DeviceError", "message": "the card fell off the bus"}

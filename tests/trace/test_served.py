@@ -4,14 +4,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sim.world.served import is_served, replay_served
 from strata.core.commands import Wait
 from strata.core.errors import DeviceError
+from strata.core.lending.policy import LendingPolicy
+from strata.core.memory.shapes import PlanOptions
 from strata.core.serving import borrowing
 from strata.trace.command_trace import CommandTrace
 from strata.trace.entries import Entry, Noted
-from tests.engine.symbolic_card import prompt
+from tests.engine.symbolic_card import drafting_inventory, prompt
 from tests.trace.builders import recorded
 from tests.trace.watched_card import WatchedCard
 
@@ -118,3 +122,54 @@ def test_a_prompt_whose_ids_were_not_kept_is_left_out_and_said(card: WatchedCard
 
 def test_a_world_is_no_server() -> None:
     assert not is_served(recorded("reader_skips_wait").commands)
+
+
+ROOM = LendingPolicy(room_min_tokens=0)
+ALL = LendingPolicy(room_min_tokens=0, is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=1024)
+
+
+@pytest.mark.slow
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    policy=st.sampled_from((ROOM, ALL)),
+    is_hybrid=st.booleans(),
+    window_rows=st.integers(1, 8),
+    num_tokens=st.integers(1, 1300),
+    steps=st.integers(0, 40),
+    max_entries=st.sampled_from((40, 150, 400, 100_000)),
+    seed=st.integers(0, 1 << 16),
+)
+def test_every_way_to_lend_and_draft_is_played_and_followed_from_any_cut(
+    policy: LendingPolicy,
+    is_hybrid: bool,
+    window_rows: int,
+    num_tokens: int,
+    steps: int,
+    max_entries: int,
+    seed: int,
+    tmp_path: Path,
+) -> None:
+    """Segments away, a room open, slots lent, drafts under way, recurrent state: wherever it stops."""
+    inventory = drafting_inventory()
+    if is_hybrid:
+        inventory = replace(inventory, state_bytes=(512, 0, 768, 0), journal_bytes=64)
+    options = PlanOptions(
+        4096, min_cache_slots=4, ring_slots=4, window_rows=window_rows, policy=policy, segment_bytes=1 << 16
+    )
+    card = WatchedCard(
+        tmp_path / "trace.jsonl",
+        max_entries=max_entries,
+        inventory=inventory,
+        options=options,
+        arena_bytes=12 << 17,
+        seed=seed,
+    )
+    card.card.serve(prompt(200, max_tokens=5))
+    card.card.serve(prompt(num_tokens, max_tokens=9, first=1), cancel_after_steps=steps)
+    card.card.runner.begin(prompt(num_tokens, max_tokens=9, first=2))
+    card.card.play()
+    card.card.runner.advance(is_cancelled=False)
+    card.card.runner.recover()
+    assert card.replay().deviations == ()
+    served = replay_served(card.trace())
+    assert (served.failure, served.departure) == (None, "")

@@ -6,6 +6,7 @@ from sim.symbolic import SymbolicPayload
 from sim.world.recording import replay_on_twin
 from strata.core.commands import Command
 from strata.core.errors import DeviceError
+from strata.core.inventory import ModelInventory
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.launches import Recipe
 from strata.device import Device
@@ -24,13 +25,28 @@ OPTIONS = PlanOptions(600, min_cache_slots=4)
 class WatchedCard:
     """A card whose runner is watched; `fail` is asked before every command."""
 
-    def __init__(self, path: Path, *, max_entries: int = 100_000) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        max_entries: int = 100_000,
+        inventory: ModelInventory | None = None,
+        options: PlanOptions = OPTIONS,
+        arena_bytes: int = 512 * 1024,
+        seed: int = 0,
+        fails_at: int | None = None,
+    ) -> None:
         self.path, self.said, self.num_commands = path, list[str](), 0
-        self.fails_at: int | None = None
+        self.fails_at = fails_at
         self.error: type[Exception] = DeviceError
         self._max_entries = max_entries
         self.card: Card = symbolic_card(
-            lending_inventory(), OPTIONS, arena_bytes=512 * 1024, faults=self._ask, make_runner=self._make_runner
+            inventory or lending_inventory(),
+            options,
+            arena_bytes=arena_bytes,
+            seed=seed,
+            faults=self._ask,
+            make_runner=self._make_runner,
         )
 
     def _make_runner(self, device: Device, recipe: Recipe) -> WatchedRunner:
