@@ -20,7 +20,6 @@ import torch
 import trio
 from quart import Response
 
-from kernels.reference.digest import digest
 from sim.bytes import BytesPayload, fill_pattern, positional_digest
 from sim.device import SimDevice, describe_twin
 from sim.symbolic import SymbolicPayload
@@ -169,7 +168,9 @@ def _placed_blobs(pack: PackLayout) -> Iterator[tuple[int, int, HostExtent]]:
 
 def digest_of(data: memoryview) -> int:
     """The positional digest of host bytes, as every body computes it of its own."""
-    return digest(torch.frombuffer(bytearray(data), dtype=torch.uint8))  # a copy, since the pack is read-only
+    return positional_digest(
+        torch.frombuffer(bytearray(data), dtype=torch.uint8)
+    )  # a copy, since the pack is read-only
 
 
 def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int]) -> Runner:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest
 from strata.device import Device
-from strata.engine.runner import HasRead, HasSampled, Outcome, Runner
+from strata.engine.runner import DigestOf, HasRead, HasSampled, Outcome, Runner
 
 
 class Watch(Protocol):
@@ -34,11 +34,12 @@ class WatchedRunner(Runner):
         watch: Watch,
         *,
         is_touched: bool = False,
+        digest: DigestOf | None = None,
     ) -> None:
         self._watch = watch
         self._has_told = False  # of what `recover` is called for
         self._is_advancing = False
-        super().__init__(device, recipe, terminators, pause, is_touched=is_touched)
+        super().__init__(device, recipe, terminators, pause, is_touched=is_touched, digest=digest)
 
     def start(self) -> None:
         with _Told(self):
