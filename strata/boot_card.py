@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from kernels.triton.launch_delta import DeltaShape
 from kernels.triton.launch_experts import ExpertShape
 from strata.core.errors import ConfigError
 from strata.cuda.card import CardLimits
@@ -23,7 +24,7 @@ from strata.model.card_form import CardBlob, CardForm, card_form
 from strata.model.card_work import card_work
 from strata.model.packed_reader import PackedReader
 from strata.model.rope_frequencies import rope_frequencies
-from strata.model.spec import Gating, ModelSpec, RopePairing
+from strata.model.spec import Gating, HeadMap, ModelSpec, RecurrentSpec, RopePairing
 from strata.planning import PlannedModel
 
 ORDINAL = 0
@@ -88,6 +89,8 @@ def card_model(planned: PlannedModel, form: CardForm) -> CardModel:
             name: DenseMatrix(matrix.type_id, matrix.rows, matrix.columns, planned.plan.weights[name])
             for name, matrix in form.dense.items()
         },
+        recurrent=None if spec.recurrent is None else _delta_shape(spec.recurrent),
+        has_attention_gate=spec.has_attention_gate,
         experts=tuple(None if blob is None else _expert_shape(spec, blob) for blob in form.blobs),
         prompt_work=work.prompt,
         window_work=work.window,
@@ -126,6 +129,16 @@ def _expert_shape(spec: ModelSpec, blob: CardBlob) -> ExpertShape:
     )
 
 
+def _delta_shape(recurrent: RecurrentSpec) -> DeltaShape:
+    return DeltaShape(
+        key_heads=recurrent.num_key_heads,
+        heads=recurrent.num_value_heads,
+        width=recurrent.head_width,
+        taps=recurrent.num_conv_taps,
+        is_tiled=recurrent.head_map is HeadMap.TILED,
+    )
+
+
 def _check_pinning(device: CudaDevice) -> None:
     """Windows read missing experts from the pack by address, and a card that follows an address into memory that is not
     pinned is lost: the pack must be pinned as a whole."""
@@ -144,6 +157,6 @@ def _check_host_memory(needed_bytes: int) -> None:
     left_bytes = available_bytes()
     if left_bytes is not None and needed_bytes > left_bytes:
         raise ConfigError(
-            f"device=cuda refused: the weights and their staging take {needed_bytes:,} B of pinned host memory, "
-            f"{left_bytes:,} B are available; take a smaller model or give the host more memory"
+            f"device=cuda refused: weights, staging and parked conversations take {needed_bytes:,} B of pinned host "
+            f"memory, {left_bytes:,} B are available; take a smaller model or give the host more memory"
         )

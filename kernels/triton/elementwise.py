@@ -28,6 +28,18 @@ def add_gated_kernel(hidden, x, gate, COLUMNS: tl.constexpr, BLOCK: tl.constexpr
 
 
 @triton.jit
+def gate_heads_kernel(query_gate, out, HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """out *= sigmoid(gate), each head. query_gate: f32 [rows, heads, 2, HEAD_DIM], the gate second; out: [rows, heads,
+    HEAD_DIM]; grid (rows * heads,)."""
+    head, column = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
+    inside = column < HEAD_DIM
+    gate = tl.load(query_gate + (2 * head + 1) * HEAD_DIM + column, mask=inside, other=0.0)
+    at = out + head * HEAD_DIM + column
+    value = tl.load(at, mask=inside, other=0.0).to(tl.float32) / (1.0 + tl.exp(-gate))
+    tl.store(at, value.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
 def add_bias_kernel(x, bias, COLUMNS: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
     """x[row] += bias, in place. x: f32, a row of COLUMNS every STRIDE numbers; grid (rows, column blocks)."""
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

@@ -221,15 +221,16 @@ def linear_grouped_kernel(
     source = tl.program_id(1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     row = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
     safe = tl.minimum(row, ROWS - 1)
-    acc = tl.zeros([BLOCK_ROWS, BLOCK_COLUMNS], tl.float32)
+    at = out + source.to(tl.int64)[:, None] * STRIDE + row[None, :]
+    inside = (source < num_rows)[:, None] & (row < ROWS)[None, :]
+    if IS_ADDED:  # the chain starts from it: added at the end, it would need as many registers again
+        acc = tl.load(at, mask=inside, other=0.0).to(tl.float32)
+    else:
+        acc = tl.zeros([BLOCK_ROWS, BLOCK_COLUMNS], tl.float32)
     for first in tl.range(0, COLUMNS, BLOCK_K, num_stages=STAGES):
         values = _x_tile(x, tl.minimum(source, num_rows - 1), first, COLUMNS, BLOCK_K)
         w = weight_tile(base, grids, safe, first, TYPE, ROWS, COLUMNS, BLOCK_COLUMNS, BLOCK_K, KIND)
         acc = tl.dot(values, w.T, acc, input_precision="ieee")
-    at = out + source.to(tl.int64)[:, None] * STRIDE + row[None, :]
-    inside = (source < num_rows)[:, None] & (row < ROWS)[None, :]
-    if IS_ADDED:
-        acc += tl.load(at, mask=inside, other=0.0).to(tl.float32)
     tl.store(at, acc.to(out.dtype.element_ty), mask=inside)
 
 

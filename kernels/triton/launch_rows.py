@@ -31,6 +31,13 @@ def add_gated(hidden: Tensor, x: Tensor, gate: Tensor) -> None:
     elementwise.add_gated_kernel[(num_rows, triton.cdiv(columns, block))](hidden, x, gate, COLUMNS=columns, BLOCK=block)
 
 
+def gate_heads(query_gate: Tensor, out: Tensor) -> None:
+    """out *= sigmoid(gate). query_gate: f32 [rows, heads, 2, D], the gate second; out: f32 or f16 [rows, heads, D]."""
+    num_rows, heads, head_dim = out.shape
+    block = triton.next_power_of_2(head_dim)
+    elementwise.gate_heads_kernel[(num_rows * heads,)](query_gate, out, HEAD_DIM=head_dim, BLOCK=block, num_warps=1)
+
+
 def add_bias(x: Tensor, bias: Tensor) -> None:
     """x[row] += bias. x: f32 [rows, columns], whose rows may lie apart; bias: f32 [columns]."""
     num_rows, columns = x.shape

@@ -51,6 +51,7 @@ class WindowAttentionSize:
 GATE_UP_GROUPED = GroupedSize(block_rows=128, block_columns=64, block_k=64, stages=3, num_warps=4)
 DOWN_GROUPED = GroupedSize(block_rows=128, block_columns=128, block_k=64, stages=3, num_warps=4)
 LINEAR_GROUPED = GroupedSize(block_rows=128, block_columns=128, block_k=64, stages=3, num_warps=4)
+LINEAR_ADDED = replace(LINEAR_GROUPED, num_warps=8)  # four warps would spill the accumulators' first values
 LINEAR_F32 = GroupedSize(block_rows=32, block_columns=64, block_k=32, stages=2, num_warps=4)
 SPLIT_KEYS = 512  # keys of one split of window attention
 HEAD_DIMS = (16, 32, 64, 128, 256)

@@ -1,6 +1,7 @@
 """The form in which a card holds a model: type, place and size of every matrix after packing. Pure arithmetic.
 
-    vector    F32, whatever the file has                    matrix    `kernels.triton.formats`: packed, or F16
+    vector    F32, whatever the file has, as the taps of a convolution
+    matrix    packed, or F16: `kernels.triton.formats`
     blob      | gate | pad | up | pad | down |              as in the file, each part packed, on 16 bytes
 
 Most types keep their size; those that no kernel reads become F16 and grow, so a plan for a card is made from this and
@@ -22,6 +23,7 @@ from strata.model.inventory import inventory_of
 from strata.model.spec import BlobLayout, BlobPart, ModelSpec, TensorInfo
 
 _TWIN = "give --device twin"
+CONV_TAPS = ".ssm_conv1d.weight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +76,12 @@ def check_card_form(spec: ModelSpec, *, kv_format: KvFormat) -> Iterator[Refusal
         )
     if spec.vocab_size > MAX_VOCAB:
         yield Refusal(f"device=cuda refused: vocab_size={spec.vocab_size:,}, the sampler knows {MAX_VOCAB:,}; {_TWIN}")
-    if lacking := ", ".join(_not_on_a_card(spec)):
-        yield Refusal(
-            f"device=cuda refused: architecture={spec.architecture}, a card has no programs for {lacking}; {_TWIN}"
-        )
     if spec.drafter is not None:
         yield Refusal(
             f"device=cuda refused: mtp was asked for, a card has no programs for a drafter; {_TWIN} or no --mtp"
         )
     if kv_format is KvFormat.F32:
         yield Refusal("device=cuda refused: kv=f32, programs on a card keep K/V as f16 or in blocks; give --kv f16")
-
-
-def _not_on_a_card(spec: ModelSpec) -> Iterator[str]:
-    """What the reference computes and programs on a card do not, yet."""
-    if spec.recurrent is not None:
-        yield "recurrent layers"
-    if spec.has_attention_gate:
-        yield "gated attention"
 
 
 def card_inventory(spec: ModelSpec, form: CardForm, *, context_tokens: int) -> ModelInventory:
@@ -107,9 +97,9 @@ def card_inventory(spec: ModelSpec, form: CardForm, *, context_tokens: int) -> M
 
 
 def _dense_matrix(info: TensorInfo) -> CardMatrix:
-    if len(info.shape) == 1:
-        return CardMatrix(F32, 1, info.shape[0], packed_bytes(F32, rows=1, columns=info.shape[0]))
-    columns, rows = info.shape
+    columns, rows = info.shape if len(info.shape) > 1 else (info.shape[0], 1)
+    if len(info.shape) == 1 or info.name.endswith(CONV_TAPS):
+        return CardMatrix(F32, rows, columns, packed_bytes(F32, rows=rows, columns=columns))
     return _matrix(info.type_id, rows, columns, offset_bytes=0)
 
 

@@ -2,6 +2,7 @@
 
     attention   the normed rows; angles; in a window, partial results of each split of the keys
     moe         router, shared expert and experts together: what the router sorted is used by the experts' launches
+    recurrent   the normed rows; projections key head by key head; the convolution's output; what goes out
     ffn         of a dense layer
     sample      of the one row of a window
 
@@ -29,6 +30,8 @@ class CardWork:
 def card_work(spec: ModelSpec, *, context_tokens: int) -> CardWork:
     prompt = {"attention": _prompt_attention(spec)}
     window = {"attention": _window_attention(spec, context_tokens), "sample": _sample(spec)}
+    if spec.recurrent is not None:
+        prompt["recurrent"], window["recurrent"] = _recurrent(spec, HALF), _recurrent(spec, FLOAT)
     if any(spec.blobs):
         prompt["moe"], window["moe"] = _prompt_moe(spec), _window_moe(spec)
     if ffn_size := _dense_ffn_size(spec):
@@ -40,6 +43,7 @@ def _prompt_attention(spec: ModelSpec) -> Workspace:
     return (
         WorkArea("x", HALF * spec.hidden_size),
         WorkArea("angles", FLOAT * spec.rope.num_dims),
+        *_query_gate(spec),
     )
 
 
@@ -50,6 +54,25 @@ def _window_attention(spec: ModelSpec, context_tokens: int) -> Workspace:
         WorkArea("angles", FLOAT * spec.rope.num_dims),
         WorkArea("part_out", FLOAT * splits * spec.num_heads * spec.head_dim),
         WorkArea("part_state", FLOAT * 2 * splits * spec.num_heads),
+        *_query_gate(spec),
+    )
+
+
+def _query_gate(spec: ModelSpec) -> Workspace:
+    """Queries as projected, each with its gate behind it."""
+    if not spec.has_attention_gate:
+        return ()
+    return (WorkArea("query_gate", FLOAT * 2 * spec.num_heads * spec.head_dim),)
+
+
+def _recurrent(spec: ModelSpec, x_bytes: int) -> Workspace:
+    shape = spec.recurrent
+    assert shape is not None
+    return (
+        WorkArea("x", x_bytes * spec.hidden_size),
+        WorkArea("interleaved", FLOAT * (shape.num_channels + shape.value_width)),
+        WorkArea("mixed", FLOAT * shape.num_channels),
+        WorkArea("act", x_bytes * shape.value_width),
     )
 
 

@@ -17,6 +17,7 @@ from types import TracebackType
 import gguf
 import numpy as np
 
+from kernels.triton.formats import card_type
 from kernels.triton.packing import Bytes, pack_rows
 from strata.core.errors import ModelError
 from strata.model.card_form import CardForm, CardMatrix
@@ -68,11 +69,11 @@ class PackedReader(AbstractContextManager["PackedReader"]):
         self._reader.check_unchanged()
 
     def read_dense(self, name: str, target: memoryview) -> None:
-        """The tensor `name` in card form, which `target` (bytes, writable) fits exactly; a vector at once."""
+        """The tensor `name` in card form, which `target` (bytes, writable) fits exactly; what becomes F32 at once."""
         info, matrix = self._spec.dense[name], self._form.dense[name]
         assert target.nbytes == matrix.size_bytes, (name, target.nbytes, matrix.size_bytes)
         source = _Source(name, info.path, info.offset_bytes, info.type_id)
-        if len(info.shape) > 1:
+        if card_type(info.type_id) == matrix.type_id:
             self._read_matrix(source, matrix, target)
             return
         data = self._read(source, info.offset_bytes, info.size_bytes)

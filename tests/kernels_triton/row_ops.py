@@ -302,6 +302,17 @@ def add_gated() -> RowOp:
     return RowOp("add_gated", ("add_gated_kernel",), 20, compute)
 
 
+def gate_heads() -> RowOp:
+    query_gate, before = normal(20, 3, 2, 48), normal(20, 3, 48, dtype=torch.float16)
+
+    def compute(rows: list[int]) -> Tensor:
+        out = before[rows].clone()
+        launch_rows.gate_heads(query_gate[rows].contiguous(), out)
+        return out
+
+    return RowOp("gate_heads", ("gate_heads_kernel",), 20, compute)
+
+
 def embed() -> RowOp:
     matrix = Matrix.random(Q4_K, rows=40, columns=512)
     tokens = torch.randint(0, 40, (8,), dtype=torch.int32).to(DEVICE)
@@ -353,6 +364,7 @@ OPS = (
     route,
     route_sigmoid,
     add_gated,
+    gate_heads,
     combine,
     embed,
     unpack,

@@ -55,6 +55,10 @@ def test_silu_and_bias_equal_the_formula():
     expected = hidden.double() + torch.sigmoid(gate.double()) * up.double()
     launch_rows.add_gated(hidden, up, gate)
     assert relative_error(hidden, expected) < 1e-6
+    query_gate, heads = normal(3, 2, 2, 40), normal(3, 2, 40)
+    gated = heads.double() * torch.sigmoid(query_gate[:, :, 1].double())
+    launch_rows.gate_heads(query_gate, heads)
+    assert relative_error(heads, gated) < 1e-6
     wide = normal(3, 30)
     before = wide.clone()
     launch_rows.add_bias(wide[:, 5:25], bias)

@@ -24,6 +24,7 @@ from kernels.triton.launch_experts import ExpertShape
 from kernels.triton.sizes import (
     DOWN_GROUPED,
     GATE_UP_GROUPED,
+    LINEAR_ADDED,
     LINEAR_F32,
     LINEAR_GROUPED,
     MERGE_SPLITS,
@@ -112,7 +113,7 @@ def small_variants(shared_bytes: int) -> Iterator[Variant]:
     yield Variant(
         "linear_grouped added",
         grouped.linear_grouped_kernel,
-        added | constants(for_card(LINEAR_GROUPED, shared_bytes=shared_bytes)),
+        added | constants(LINEAR_ADDED),
         BF16_ROWS,
     )
     yield Variant("linear_f32", grouped.linear_grouped_kernel, dense | constants(LINEAR_F32))
@@ -130,6 +131,8 @@ def small_variants(shared_bytes: int) -> Iterator[Variant]:
     yield Variant("combine", router.combine_kernel, {"NUM_USED": 8, "COLUMNS": 2048, "BLOCK": 1024})
     wide = {"COLUMNS": 4096, "BLOCK": 1024}
     yield Variant("silu_mul", elementwise.silu_mul_kernel, wide, {"out": "*fp16"})
+    gated = {"HEAD_DIM": 256, "BLOCK": 256, "num_warps": 1}
+    yield Variant("gate_heads", elementwise.gate_heads_kernel, gated, {"out": "*fp16"})
     yield Variant("add_gated", elementwise.add_gated_kernel, wide)
     yield Variant("add_bias", elementwise.add_bias_kernel, wide | {"STRIDE": 5120})
     yield Variant("select", bookkeeping.select_kernel, few)
@@ -255,6 +258,7 @@ ARGUMENT_TYPES = {
     "gate": "*fp32",
     "up": "*fp32",
     "reads": "*i64",
+    "query_gate": "*fp32",
     "num_sampled": "*i64",
     "arena_address": "i64",
     "arena_bytes": "i64",

@@ -34,11 +34,6 @@ def plan_for_card(path: Path, **change: object):
         ({"head_dim": 72}, F16, "head_dim=72, the kernels attend in heads of 16, 32, 64, 128, 256; give --device twin"),
         ({"num_experts": 513}, F16, "num_experts=513 a layer, the kernels know 512; give --device twin"),
         ({"vocab_size": (1 << 20) + 1}, F16, "vocab_size=1,048,577, the sampler knows 1,048,576; give --device twin"),
-        (
-            {"recurrent": object(), "has_attention_gate": True},
-            F16,
-            "architecture=qwen3moe, a card has no programs for recurrent layers, gated attention; give --device twin",
-        ),
         ({}, KvFormat.F32, "kv=f32, programs on a card keep K/V as f16 or in blocks; give --kv f16"),
     ],
 )

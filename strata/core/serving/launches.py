@@ -112,7 +112,12 @@ def launch_recurrent(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> La
         programs.RECURRENT,
         LayerArgs(layer, rows, lane.buffers, state=plan.state[layer], journal=journal),
         reads=(lane.whole(lane.buffers.header), hidden, state, *weights_read(recipe, programs.RECURRENT, layer)),
-        writes=(lane.whole(journal) if journal else state, lane.rows_of(lane.buffers.attention, rows), hidden),
+        writes=(
+            lane.whole(journal) if journal else state,
+            lane.rows_of(lane.buffers.attention, rows),
+            hidden,
+            *lane.scratch,
+        ),
     )
 
 

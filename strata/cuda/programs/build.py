@@ -3,15 +3,16 @@ launched, on which extents and when, is the core's business."""
 
 import torch
 
-from strata.core.programs import ATTENTION, COMBINE, EMBED, EXPERTS, FFN, HEAD, ROUTER, SAMPLE, SHARED
+from strata.core.programs import ATTENTION, COMBINE, EMBED, EXPERTS, FFN, HEAD, RECURRENT, ROUTER, SAMPLE, SHARED
 from strata.cuda.card import CardLimits
 from strata.cuda.programs.constants import put_constants
 from strata.cuda.programs.layers import LayerPrograms
 from strata.cuda.programs.mixture import MixturePrograms
 from strata.cuda.programs.model import CardModel
+from strata.cuda.programs.recurrent import RecurrentPrograms
 from strata.cuda.programs.weights import DenseWeights
 from strata.cuda.programs.window import WindowPrograms
-from strata.device import DeviceDescription, Programs
+from strata.device import DeviceDescription, Program, Programs
 
 
 def build_card_programs(
@@ -22,7 +23,7 @@ def build_card_programs(
     weights = DenseWeights(model, constants, limits)
     layers, window = LayerPrograms(model, weights), WindowPrograms(model, weights)
     mixture = MixturePrograms(model, weights, description.arena_address, description.range_bytes)
-    return {
+    programs: dict[str, Program] = {
         EMBED: layers.embed,
         ATTENTION: layers.attention,
         FFN: layers.ffn,
@@ -33,3 +34,6 @@ def build_card_programs(
         HEAD: window.head,
         SAMPLE: window.sample,
     }
+    if model.recurrent is not None:
+        programs[RECURRENT] = RecurrentPrograms(model, model.recurrent, weights).recurrent
+    return programs

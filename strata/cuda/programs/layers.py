@@ -45,12 +45,13 @@ class LayerPrograms:
         launch_rows.rms_norm(
             hidden, self.weights.vector(memory, name("attn_norm.weight")), x, epsilon=model.rms_epsilon
         )
-        for stem, part in zip(("attn_q", "attn_k", "attn_v"), self._heads_of(qkv), strict=True):
-            self.weights.project(memory, x, name(stem), part)
+        gate = self._project_heads(memory, args.layer, x, qkv, work)
         cache = self._kv_layer(memory, args.kv)
         header = memory.read(buffers.header).view(torch.int64)
         self._place_heads(memory, args.layer, qkv, query, cache, header, work)
         self._attend(query, cache, header, out, work, buffers)
+        if gate is not None:
+            launch_rows.gate_heads(gate, out)
         self.weights.project(memory, out.flatten(1), name("attn_output"), hidden, is_added=True)
 
     def ffn(self, memory: Memory, args: LayerArgs) -> None:
@@ -84,6 +85,21 @@ class LayerPrograms:
             typed(behind, torch.float16, rows, model.num_heads, model.head_dim),
             typed(data, activation(buffers), rows, model.num_heads, model.head_dim),
         )
+
+    def _project_heads(self, memory: Memory, layer: int, x: Tensor, qkv: Tensor, work: Areas) -> Tensor | None:
+        """Fresh heads; where each query comes with a gate behind it, f32 [rows, H, 2, D] of both."""
+        model, name = self.model, namer(layer)
+        query, key, value = self._heads_of(qkv)
+        both: Tensor | None = None
+        if model.has_attention_gate:
+            both = work.take("query_gate", torch.float32, x.shape[0], model.num_heads, 2, model.head_dim)
+            self.weights.project(memory, x, name("attn_q"), both.flatten(1))
+            qkv[:, : model.num_heads].copy_(both[:, :, 0])
+        else:
+            self.weights.project(memory, x, name("attn_q"), query)
+        self.weights.project(memory, x, name("attn_k"), key)
+        self.weights.project(memory, x, name("attn_v"), value)
+        return both
 
     def _heads_of(self, qkv: Tensor) -> Iterator[Tensor]:
         """Query, key and value of every row, f32 [rows, heads * D] each, rows apart."""

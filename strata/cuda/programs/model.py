@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kernels.triton.launch_delta import DeltaShape
 from kernels.triton.launch_experts import ExpertShape
 from strata.core.extent import Extent
 from strata.core.kv import KvFormat
@@ -45,5 +46,7 @@ class CardModel:
     output_stem: str  # of the head's tensor, without `.weight`
     dense: Mapping[str, DenseMatrix]
     experts: tuple[ExpertShape | None, ...]
+    recurrent: DeltaShape | None
+    has_attention_gate: bool
     prompt_work: Mapping[str, Workspace]
     window_work: Mapping[str, Workspace]

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from kernels.triton import launch_dense, launch_rows
-from kernels.triton.sizes import LINEAR_F32, LINEAR_GROUPED, for_card
+from kernels.triton.formats import F32
+from kernels.triton.sizes import LINEAR_ADDED, LINEAR_F32, LINEAR_GROUPED, GroupedSize, for_card
 from strata.cuda.card import CardLimits
 from strata.cuda.programs.constants import Constants
 from strata.cuda.programs.model import CardModel, DenseMatrix
@@ -24,9 +25,10 @@ class DenseWeights:
         return name in self.model.dense
 
     def vector(self, memory: Memory, name: str) -> Tensor:
-        """f32 [columns], where it lies."""
+        """f32, all its numbers in a row, where they lie; also of a matrix that no product reads."""
         matrix = self.model.dense[name]
-        return typed(memory.read(matrix.home), torch.float32, matrix.columns)
+        assert matrix.type_id == F32, (name, matrix)
+        return typed(memory.read(matrix.home), torch.float32, matrix.rows * matrix.columns)
 
     def address(self, memory: Memory, name: str) -> tuple[Tensor, DenseMatrix]:
         """int64 [1] for a kernel that follows it, once the launch is known to declare what lies there."""
@@ -54,7 +56,12 @@ class DenseWeights:
         if x.dtype is torch.float32 and not is_exact:
             launch_dense.linear_window(*where, is_added=is_added)
         else:
-            size = LINEAR_F32 if is_exact else for_card(LINEAR_GROUPED, shared_bytes=self.limits.shared_bytes)
+            size = self._prompt_size(is_added=is_added, is_exact=is_exact)
             launch_dense.linear_prompt(*where, is_added=is_added, size=size)
         if self.has(f"{stem}.bias"):
             launch_rows.add_bias(out, self.vector(memory, f"{stem}.bias"))
+
+    def _prompt_size(self, *, is_added: bool, is_exact: bool) -> GroupedSize:
+        if is_exact:
+            return LINEAR_F32
+        return for_card(LINEAR_ADDED if is_added else LINEAR_GROUPED, shared_bytes=self.limits.shared_bytes)
