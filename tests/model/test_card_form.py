@@ -84,3 +84,24 @@ def test_partial_results_of_attention_grow_with_the_context_and_with_nothing_els
     sizes = [{area.name: area.size_bytes(1) for area in work.window["attention"]} for work in (short, longer)]
     assert {name for name in sizes[0] if sizes[0][name] != sizes[1][name]} == {"part_out", "part_state"}
     assert sizes[1]["part_out"] == 2 * sizes[0]["part_out"] == 2 * 4 * spec.num_heads * spec.head_dim
+
+
+def test_what_no_product_reads_becomes_f32_whatever_the_file_has(tmp_path: Path) -> None:
+    """Vectors and the taps of a convolution: kernels read them as f32. A projection keeps its type."""
+    spec = spec_at(tmp_path, arch="qwen3next", layers=4)
+    taps, norm, query = "blk.0.ssm_conv1d.weight", "blk.0.attn_norm.weight", "blk.3.attn_q.weight"
+    halves = {name: replace(spec.dense[name], type_id=1) for name in (taps, norm, query)}
+    form = card_form(replace(spec, dense=spec.dense | halves))
+    assert [form.dense[name].type_id for name in (taps, norm, query)] == [0, 0, 1]
+    columns, rows = spec.dense[taps].shape
+    assert form.dense[taps].size_bytes == 4 * rows * columns
+
+
+def test_a_hybrid_is_planned_for_a_card_with_a_workspace_for_its_recurrent_layers(tmp_path: Path) -> None:
+    spec = spec_at(tmp_path, arch="qwen3next", layers=4)
+    assert list(check_card_form(spec, kv_format=F16)) == []
+    work = card_work(spec, context_tokens=512)
+    assert set(work.prompt) == {"attention", "recurrent", "moe"}
+    names = {area.name for area in work.prompt["moe"]}
+    assert {"shared_gate", "shared_up", "shared_act", "shared_out", "shared_share"} <= names
+    assert "query_gate" in {area.name for area in work.window["attention"]}
