@@ -3,7 +3,7 @@ turns in any order, so nothing here may depend on which of two ready tasks goes 
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 import trio
@@ -11,7 +11,16 @@ import trio
 from strata.core.errors import DeviceError, RequestError
 from strata.core.inventory import ModelInventory
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.request import Broken, Finished, GenerationRequest, Progress, Text, Update
+from strata.core.serving.request import (
+    Broken,
+    Finished,
+    GenerationRequest,
+    Progress,
+    ReadFacts,
+    Text,
+    Timings,
+    Update,
+)
 from strata.core.serving.terminator import Emission
 from strata.engine.steward import BROKEN, Steward, read_line
 from strata.engine.thread import DeviceThread, run_inline
@@ -290,3 +299,10 @@ async def test_the_device_thread_is_one_thread_and_its_step_is_never_abandoned()
     assert ended == [True]
     assert scope.cancel_called
     thread.close()
+
+
+def test_the_line_of_a_read_says_what_was_parked_and_what_came_back():
+    read = ReadFacts(100, chunk_tokens=256, ring_slots=5, no_room="off", parked_bytes=3 << 20, unparked_tokens=80)
+    line = read_line(Timings(30, 100.0, 5, 50.0, replace(read, unparked_bytes=1 << 20)))
+    assert ", parked 3.0 MiB, 80 tokens came back, 1.0 MiB, " in line
+    assert "parked" not in read_line(Timings(30, 100.0, 5, 50.0, replace(read, parked_bytes=0, unparked_tokens=0)))
