@@ -132,17 +132,15 @@ class _Player:
             return
         sampling = from_json(SamplingParams, facts["sampling"])
         request = GenerationRequest("r", tuple(facts["prompt_ids"]), facts["max_tokens"], sampling)
-        if self._served.num_requests == 0:
+        if self._served.num_requests == 0 and facts["request"] > 1:
             self._warm_up(request.prompt_ids[: self._reuses.get(line, 0)], but_not=request.prompt_ids)
         self._served.num_requests += 1
         self._is_cancelled, self._experts = False, None
         self._read_from = self._runner.begin(request)
 
     def _warm_up(self, ids: tuple[int, ...], *, but_not: tuple[int, ...]) -> None:
-        """The session holds `ids` and goes on in another way than the request does, as it did when `ids` were all that
-        could be reused: by reading them."""
-        if not ids:
-            return
+        """Stands for the requests before: what start-up lent is home, and the session holds `ids` and goes on in
+        another way than the request does, so that `ids` is all that can be reused."""
         other = (but_not[len(ids)] + 1) % self._plan.inventory.vocab_size
         self._runner.begin(GenerationRequest("warm up", (*ids, other), 1))
         while not isinstance(self._step(), HasSampled):

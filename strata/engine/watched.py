@@ -37,7 +37,7 @@ class WatchedRunner(Runner):
         digest: DigestOf | None = None,
     ) -> None:
         self._watch = watch
-        self._has_told = False  # of what `recover` is called for
+        self._told: BaseException | None = None  # what `recover` is called for
         self._is_advancing = False
         super().__init__(device, recipe, terminators, pause, is_touched=is_touched, digest=digest)
 
@@ -83,9 +83,9 @@ class WatchedRunner(Runner):
 
     def recover(self) -> None:
         self._is_advancing = False
-        if not self._has_told:
+        if self._told is None:
             self._watch.broke(None)
-        self._has_told = False
+        self._told = None
         self._watch.noted("recovers")
         with _Told(self):
             super().recover()
@@ -102,8 +102,10 @@ class WatchedRunner(Runner):
         return token_ids
 
     def tell(self, error: BaseException) -> None:
-        self._has_told = True
-        self._watch.broke(error)
+        """Once, however many of these methods it passes."""
+        if self._told is not error:
+            self._told = error
+            self._watch.broke(error)
 
 
 class _Told:

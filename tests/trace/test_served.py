@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sim.world.served import is_served, replay_served
@@ -139,6 +139,7 @@ ALL = LendingPolicy(room_min_tokens=0, is_elastic=True, lends_block=True, lends_
     max_entries=st.sampled_from((40, 150, 400, 100_000)),
     seed=st.integers(0, 1 << 16),
 )
+@example(policy=ALL, is_hybrid=False, window_rows=1, num_tokens=2, steps=0, max_entries=40, seed=0)
 def test_every_way_to_lend_and_draft_is_played_and_followed_from_any_cut(
     policy: LendingPolicy,
     is_hybrid: bool,
