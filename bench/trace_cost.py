@@ -39,6 +39,7 @@ class Arm:
             pack_bytes=plan.pack.size_bytes,
             staging_bytes=plan.staging.size_bytes,
             behind_bytes=plan.behind_bytes,
+            parked_bytes=plan.options.parked_bytes,
         )
         self._payload = SymbolicPayload(description)
         bodies = dict.fromkeys(PROGRAMS, lambda memory, args: None)

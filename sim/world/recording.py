@@ -44,6 +44,7 @@ def record_commands(trace: Trace, origin: Mapping[str, Any]) -> Recorded:
         plan.pack.size_bytes,
         plan.staging.size_bytes,
         plan.behind_bytes,
+        geometry.parked_bytes,
     )
     entries: list[Entry] = []
     failure: Exception | None = None

@@ -21,14 +21,14 @@ from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest, SamplingParams
-from strata.engine.runner import HasClosed, HasRead, HasSampled, Outcome, Runner
+from strata.engine.runner import HasClosed, HasMoved, HasRead, HasSampled, Outcome, Runner
 from strata.trace.command_trace import CommandTrace
 from strata.trace.entries import Noted
 from strata.trace.naming import plan_places
 from strata.trace.replay import FIRST_LINE, program_names
 from strata.trace.values import from_json
 
-OUTCOMES = ("read", "sampled", "closed")
+OUTCOMES = ("read", "moved", "sampled", "closed")
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class _Player:
             self._runner.resume(*facts["ids"])
         elif what == "ended":
             self._runner.end(num_taken=facts["taken"])
-        elif what == "failure" and self._last in ("reuses", "read", "routed", "gave", "cancelled", "goes on"):
+        elif what == "failure" and self._last in ("reuses", "read", "moved", "routed", "gave", "cancelled", "goes on"):
             self._step()  # what failed then, and need not now
         elif what == "recovers":
             self._runner.recover()
@@ -153,6 +153,8 @@ class _Player:
         match self._step():
             case HasRead(tokens):
                 self._compare(line, f"read {tokens}", then)
+            case HasMoved():
+                self._compare(line, "moved", then)
             case HasSampled(ids):
                 self._compare(line, f"sampled {list(ids)}", then)
             case HasClosed():
@@ -185,6 +187,7 @@ def _make_card(trace: CommandTrace, plan: Plan) -> tuple[SymbolicPayload, Runner
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
+        parked_bytes=trace.sizes.parked_bytes,
     )
     known = {value for name, value in vars(programs).items() if name.isupper() and isinstance(value, str)}
     bodies = dict.fromkeys(known | program_names(trace), lambda memory, args: None)
@@ -193,7 +196,8 @@ def _make_card(trace: CommandTrace, plan: Plan) -> tuple[SymbolicPayload, Runner
     device.seal()
     reads = {(program, layer): tuple(names) for program, layer, names in trace.serving["dense_reads"]}
     terminators = tuple(trace.serving.get("terminators", ()))
-    runner = Runner(device, Recipe(plan, reads), terminators, pause=_pause)
+    # Without bytes every digest is 0, of the card and of the pack.
+    runner = Runner(device, Recipe(plan, reads), terminators, pause=_pause, digest=lambda data: 0)
     runner.start()
     return payload, runner
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest
 from strata.device import Device
-from strata.engine.runner import DigestOf, HasRead, HasSampled, Outcome, Runner
+from strata.engine.runner import DigestOf, HasClosed, HasMoved, HasRead, HasSampled, Outcome, Runner
 
 
 class Watch(Protocol):
@@ -22,8 +22,8 @@ class Watch(Protocol):
 
 
 class WatchedRunner(Runner):
-    """`advance` is noted as what it gave: "read", "sampled" or "closed"; before that, what the model chose: "routed"
-    experts, or the tokens that a window "gave"."""
+    """`advance` is noted as what it gave: "read", "moved", "sampled" or "closed"; before that, what the model chose:
+    "routed" experts, or the tokens that a window "gave"."""
 
     def __init__(
         self,
@@ -64,7 +64,9 @@ class WatchedRunner(Runner):
                 self._watch.noted("read", tokens=read_tokens)
             case HasSampled(token_ids):
                 self._watch.noted("sampled", ids=list(token_ids))
-            case _:
+            case HasMoved():
+                self._watch.noted("moved")
+            case HasClosed():
                 self._watch.noted("closed")
         return outcome
 

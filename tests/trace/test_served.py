@@ -124,6 +124,27 @@ def test_a_world_is_no_server() -> None:
     assert not is_served(recorded("reader_skips_wait").commands)
 
 
+@pytest.mark.parametrize("max_entries", [100_000, 150])
+def test_conversations_that_leave_and_come_back_are_followed(tmp_path: Path, max_entries: int) -> None:
+    """From a cut, what was parked before it is not known: then the core says that it does something else."""
+    options = PlanOptions(600, min_cache_slots=4, parked_bytes=1 << 20)
+    card = WatchedCard(tmp_path / "trace.jsonl", options=options, max_entries=max_entries)
+    for first in (0, 3, 0, 3):
+        card.card.serve(prompt(300, first=first))
+    card.fails_at = card.num_commands + 30
+    with pytest.raises(DeviceError):
+        card.card.serve(prompt(310))
+    trace = card.trace()
+    assert num_notes(trace, "moved") > 0
+    assert [deviation.found for deviation in card.replay().deviations] == [""]
+    served = replay_served(trace)
+    assert served.failure is None
+    if trace.skipped:
+        assert "moved when it was recorded" in served.departure
+    else:
+        assert served.departure == "" and served.num_requests == 5
+
+
 ROOM = LendingPolicy(room_min_tokens=0)
 ALL = LendingPolicy(room_min_tokens=0, is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=1024)
 
