@@ -62,7 +62,8 @@ def check_target(path: Path) -> str:
 def _replace_file(path: Path, text: str) -> None:
     """Raises OSError, and then leaves what was there."""
     half = path.with_name(f"{path.name}.part")
-    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, OWNER_ONLY)
+    half.unlink(missing_ok=True)  # what is there already could be open to others, or lead elsewhere
+    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     half.replace(path)

@@ -103,6 +103,17 @@ def test_what_the_checker_refused_in_a_server_it_refuses_again_from_the_tail(tmp
     assert deviation.line == len(trace.entries)
 
 
+def test_a_file_that_others_could_read_is_replaced_by_one_that_they_cannot(site: WatchedCard) -> None:
+    for path in (site.path, site.path.with_name(f"{site.path.name}.part")):
+        path.write_text("old", encoding="utf-8")
+        path.chmod(0o644)
+    site.fails_at = site.num_commands + 20
+    with pytest.raises(DeviceError):
+        site.card.serve(prompt(300))
+    assert stat.S_IMODE(site.path.stat().st_mode) == 0o600
+    assert list(site.path.parent.iterdir()) == [site.path] and len(site.trace().entries) > 20
+
+
 def test_a_disk_that_is_full_changes_nothing_for_the_server(tmp_path: Path) -> None:
     site = WatchedCard(tmp_path / "gone" / "trace.jsonl")
     site.fails_at = site.num_commands + 20
