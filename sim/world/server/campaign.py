@@ -28,7 +28,6 @@ SOMETIMES = (
     "half-closed before its end",
     "stalled, stream",
     "stalled, stream cut, reset",
-    "/ready shutting_down",
     "/ready stuck",
     "half a body: 408",
     "too long a body: 413",

@@ -6,7 +6,7 @@ from random import Random
 from sim.world.geometry import Delivery, Geometry
 from sim.world.server.asks import Ask, Turn, right_reply
 from sim.world.server.caller import AT_ONCE, Pace
-from sim.world.server.odd import odd_requests
+from sim.world.server.odd import PADDED, odd_requests
 from sim.world.server.site import SiteOptions
 from sim.world.server.text import LETTERS
 from sim.world.server.visits import Act, Call, Failure, Framing, Look, Manner, Pipeline, Try, Visit
@@ -17,6 +17,9 @@ SEGMENT_BYTES = 1 << 14
 PAGES = ("/health", "/ready", "/metrics", "/v1/models", "/v1/models/world")
 MANNERS = (Manner.STAY,) * 6 + tuple(Manner)
 RARELY = 0.15
+MAX_BODY_BYTES = 16 * 1024
+"""More than any good request has."""
+WATCHER = Visit(0.0, (Look("/ready"),) * 8, think_s=9.0)
 
 
 def draw_world(seed: int) -> WorldPlan:
@@ -26,12 +29,13 @@ def draw_world(seed: int) -> WorldPlan:
     span_s = rng.choice((0.0, 0.5, 3.0, 20.0))
     visitor = _Visitors(rng, options)
     visits = tuple(visitor.draw(rng.uniform(0.0, span_s)) for _ in range(num_visits))
+    if options.limits.max_total_body_bytes == MAX_BODY_BYTES and rng.random() < 0.5:
+        visits += tuple(visitor.heavy(rng.uniform(0.0, span_s)) for _ in range(2))
+    if options.slow_step_s > options.limits.progress_deadline_s:
+        visits += (WATCHER,)
     failures: tuple[Failure, ...] = ()
     if rng.random() < 0.35:
-        moments = (rng.uniform(0.0, span_s + 1.0) for _ in range(rng.choice((1, 1, 2, 4))))
-        failures = tuple(
-            Failure(at_s, rng.choice((0, 1, 3, 8, 21, 55)), is_refused=rng.random() < 0.5) for at_s in moments
-        )
+        failures = _burst(rng, span_s) if rng.random() < RARELY else _failures(rng, span_s)
     signals_s: tuple[float, ...] = ()
     if rng.random() < 0.4:
         first = rng.uniform(0.0, span_s + 2.0)
@@ -40,12 +44,23 @@ def draw_world(seed: int) -> WorldPlan:
     return WorldPlan(str(seed), options, visits, failures, start_failure, signals_s)
 
 
+def _failures(rng: Random, span_s: float) -> tuple[Failure, ...]:
+    moments = [rng.uniform(0.0, span_s + 1.0) for _ in range(rng.choice((1, 1, 2, 4)))]
+    return tuple(Failure(at_s, rng.choice((0, 1, 3, 8, 21, 55)), is_refused=rng.random() < 0.5) for at_s in moments)
+
+
+def _burst(rng: Random, span_s: float) -> tuple[Failure, ...]:
+    """So many in a row that no mending gets through: the device is lost."""
+    at_s, first = rng.uniform(0.0, span_s + 1.0), rng.choice((0, 8, 21))
+    return tuple(Failure(at_s, first + index, is_refused=True) for index in range(rng.choice((4, 12))))
+
+
 def _options(rng: Random) -> SiteOptions:
     limits = ServerLimits(
         api_key="secret" if rng.random() < RARELY else None,
         max_connections=rng.choice((2, 5, 64, 64)),
-        max_body_bytes=32 * 1024,
-        max_total_body_bytes=rng.choice((40_000, 1 << 26)),
+        max_body_bytes=MAX_BODY_BYTES,
+        max_total_body_bytes=rng.choice((MAX_BODY_BYTES, 1 << 26)),
         write_deadline_s=rng.choice((3.0, 30.0)),
         shutdown_grace_s=rng.choice((0.0, 1.0, 20.0)),
         keep_alive_comment_s=rng.choice((0.2, 5.0)),
@@ -123,6 +138,11 @@ class _Visitors:
             capacity_bytes=rng.choice((512, 4096, 65536)),
             is_reset_lossy=rng.random() < 0.5,
         )
+
+    def heavy(self, start_s: float) -> Visit:
+        """A body that takes all the room there is for bodies, for a second or two."""
+        padded = next(odd for odd in self._odd if odd.name == PADDED)
+        return Visit(start_s, (Try(padded, sends=Pace(700, rest_s=0.05)),))
 
     def _talk(self) -> tuple[Act, ...]:
         """Each turn asks on behind the reply before it, which is known: so the session has nearly all of its prompt."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sim.world.server.asks import CHAT, COMPLETION
 
 NOTHING = (0, "")
+PADDED = "as long as it may be"
 Answer = tuple[int, str]  # status, error code; the code of a good reply is ""
 
 
@@ -51,6 +52,7 @@ def odd_requests(*, key: str | None, max_body_bytes: int, context_tokens: int) -
         chat("nested", b"[" * 100_000, invalid, (413, "request_too_large")),
         chat("NaN", b'{"temperature": NaN}', invalid),
         chat("empty", b"", invalid),
+        chat(PADDED, b"{".ljust(max_body_bytes), invalid, (408, "body_timeout")),  # late, where it is sent slowly
         fields("messages of a number", value, messages=3),
         fields("unknown letter", value, messages=[{"role": "user", "content": "\ue000"}]),
         fields("two choices", (400, "unsupported_parameter"), n=2),
