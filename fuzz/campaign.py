@@ -42,13 +42,14 @@ class Tally:
     pairs: Counter[Pair] = field(default_factory=Counter)
 
 
-def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True) -> Failure | None:
+def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> Failure | None:
     """One world, drawn from `seed`; see `draw_world`."""
     geometry: Geometry | None = None
     taken: list[Decision] = []
     try:
-        geometry, rng = draw_world(seed, with_drawn_order=with_drawn_order)
-        driver = _run(geometry, rng, taken, is_counting_pairs=seed % PAIRS_EVERY == 0)
+        geometry, rng = draw_world(seed, with_drawn_order=with_drawn_order, with_all_loans=with_all_loans)
+        is_counting_pairs = seed % PAIRS_EVERY == 0 and not geometry.drafter_experts
+        driver = _run(geometry, rng, taken, is_counting_pairs=is_counting_pairs)
     except Exception as error:  # whatever the core or a check raises is what a campaign looks for
         geometry = geometry or geometry_that_lends()
         failure = Failure(seed, type(error).__name__, str(error), geometry, tuple(taken))

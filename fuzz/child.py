@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument("--digests", type=int, default=0)
     parser.add_argument("--minimize", action="store_true")
     parser.add_argument("--at-once", action="store_true", help="no world whose order of completion is drawn")
+    parser.add_argument("--slots-only", action="store_true", help="no world that lends more than cache slots")
     options = parser.parse_args()
     deadline = time.monotonic() + options.seconds
     mutants = [load_mutant(path) for path in options.mutants]
@@ -63,7 +64,9 @@ def _search(options: argparse.Namespace, deadline: float) -> dict[str, Any]:
     tally, runs = Tally(), 0
     while time.monotonic() < deadline and runs < options.max_runs:
         signal.setitimer(signal.ITIMER_VIRTUAL, RUN_CPU_SECONDS)
-        failure = run_seed(options.seed + runs, tally, with_drawn_order=not options.at_once)
+        failure = run_seed(
+            options.seed + runs, tally, with_drawn_order=not options.at_once, with_all_loans=not options.slots_only
+        )
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         runs += 1
         if failure is not None:

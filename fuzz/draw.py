@@ -3,9 +3,11 @@
 Nothing here judges. Every draw is a value of `sim.world`, so that a trace of them needs no generator.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
+from fuzz.draw_loans import with_loans
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
 from sim.world.driver import Driver
@@ -21,6 +23,7 @@ HANDING_OVER = ("Parking", "Restoring", "Lending", "Closing", "Settling")
 SHARED: tuple[int, ...] = (0, 0, 1, 100, 256, 300, 5000)
 ALL_OR_NOTHING = (0, 300, 5000, 5000, 5000)
 """Recurrent state is taken up at its end or not at all."""
+LOANS_SHARE = 0.6
 FRESH = (0, 1, 2, 17, 255, 256, 257, 300, 511, 520)
 STREAMED_FRESH = (1026, 1300, 2100)
 TIMES: tuple[int, ...] = (1, 1, 2, 3, 5, 9, 20)
@@ -105,16 +108,21 @@ class Drawer:
         if geometry.parked_bytes and rng.random() < 0.5:
             self._times, self._bases, self._fresh = BUSY_TIMES, BUSY_BASES, BUSY_FRESH
             self._shared = BUSY_SHARED if geometry.can_rewind else ALL_OR_NOTHING
-        self._fault_rate = rng.choice((0.0, 0.0, 0.08, 0.2))
-        self._cancel_rate = rng.choice((0.0, 0.03, 0.15))
+        thresholds = [least for least in (geometry.room_min_tokens, geometry.repeat_min_tokens) if least > 0]
+        self._fresh += tuple(least + step for least in thresholds for step in (-1, 0, 0, 1))
+        self._after: list[Sequence[int]] = [(0, 1, 2, 3, 5, 8, 13, 21, 40)]
+        if geometry.drafter_experts:  # as far as the acts of both ways reach, and the acts of a room
+            self._after += [range(60), range(4)]
+        self._fault_rate = rng.choice((0.0, 0.1, 0.2, 0.3) if geometry.drafter_experts else (0.0, 0.0, 0.08, 0.2))
+        self._cancel_rate = rng.choice((0.0, 0.15, 0.3) if geometry.drafter_experts else (0.0, 0.03, 0.15))
         self._favour_rate = rng.choice((0.1, 0.3, 0.5)) if geometry.delivery is Delivery.DRAWN else 0.0
 
     def draw(self, driver: Driver) -> Decision:
         rng, luck = self._rng, self._rng.random()
-        is_handing_over = driver.where.startswith(HANDING_OVER)
+        is_handing_over = driver.where.startswith(HANDING_OVER) or driver.is_handing_over
         if self._fault_rate and luck < (HANDOVER_FAULT_RATE if is_handing_over else self._fault_rate):
             kind = rng.choice(list(FaultKind))
-            return Fault(rng.choice((0, 1, 2, 3, 5, 8, 13, 21, 40)), kind)
+            return Fault(rng.choice(rng.choice(self._after)), kind)
         if self._favour_rate and rng.random() < self._favour_rate:
             return Favour(rng.randrange(4), rng.choice((1, 2, 3, 5, 8, 20, 50)))
         if driver.is_leaving or (is_handing_over and luck < 0.6):
@@ -135,12 +143,15 @@ class Drawer:
         return Advance(rng.choice(self._times))
 
 
-def draw_world(seed: int, *, with_drawn_order: bool = True) -> tuple[Geometry, Random]:
-    """The geometry of a seed, and the generator that draws its decisions. In one world of four bytes change when
-    streams get there, and in one of four some layers are recurrent; both are drawn apart, so that the other worlds are
-    the same without."""
+def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> tuple[Geometry, Random]:
+    """The geometry of a seed, and the generator that draws its decisions. More than one world of three has a drafter
+    and lends more than cache slots, in one of four bytes change when streams get there, and in one of four some layers
+    are recurrent; all three are drawn apart, so that the other worlds are the same without."""
     rng = Random(seed)
     geometry = draw_geometry(rng)
+    loans = Random(f"loans of {seed}")
+    if with_all_loans and loans.random() < LOANS_SHARE:
+        geometry = with_loans(geometry, loans)
     if with_drawn_order and Random(f"order of {seed}").random() < 0.25:
         geometry = replace(geometry, delivery=Delivery.DRAWN)
     apart = Random(f"state of {seed}")

@@ -16,6 +16,16 @@ from sim.world.driver import Driver
 from sim.world.geometry import Delivery, Geometry
 
 MAX_TRIALS = 400
+LOANS = (
+    "room_min_tokens",
+    "is_elastic",
+    "lends_block",
+    "lends_head",
+    "retains_startup",
+    "repeat_min_tokens",
+    "draft_head_bytes",
+)
+"""Whatever a geometry may do without."""
 Fails = Callable[[Geometry, Sequence[Decision]], bool]
 
 
@@ -110,6 +120,10 @@ def _plainer(geometry: Geometry) -> Iterator[Geometry]:
         yield replace(geometry, parked_bytes=0, is_reread=False)
     if geometry.is_reread:
         yield replace(geometry, is_reread=False)
+    for field in fields(geometry):
+        if field.name in LOANS and getattr(geometry, field.name) != field.default:
+            changed: dict[str, Any] = {field.name: field.default}
+            yield replace(geometry, **changed)
     if geometry.num_experts > 5:
         yield replace(geometry, num_experts=geometry.num_experts - 1)
     if len(geometry.blob_bytes) > 1:

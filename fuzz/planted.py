@@ -8,7 +8,8 @@ A file has four constants, and a docstring that says what is wrong:
     SOURCE       the rule that forbids it
 
 `EQUIVALENT`, where it is there, is the proof that no run can show a difference. A file that blinds the twin has
-`LETS_LIVE` too: names of planted bugs of the core which nothing but the blinded check finds.
+`LETS_LIVE` too: names of planted bugs of the core which nothing but the blinded check finds,
+and `IN_LOANS` where they show in worlds that lend more than cache slots.
 
 The code that is shipped knows nothing of this: `plant` works only in a process that has not imported the module yet.
 """
@@ -39,6 +40,7 @@ class Mutant:
     source: str
     equivalent: str = ""
     lets_live: tuple[str, ...] = ()
+    is_in_loans: bool = False
 
     @property
     def module_path(self) -> Path:
@@ -70,6 +72,7 @@ def load_mutant(path: Path) -> Mutant:
         source,
         values.get("EQUIVALENT", ""),
         tuple(values.get("LETS_LIVE", ())),
+        bool(values.get("IN_LOANS", False)),
     )
 
 

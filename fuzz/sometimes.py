@@ -15,6 +15,12 @@ STATES = (
     "Windowing restoring",
 )
 
+STRUCK = (
+    *("room opens", "room closes", "first window", "copy into the block", "copy into a head"),
+    *("unmap home", "map behind", "unmap behind", "map home", "prompt path grows", "prompt path shrinks"),
+    *(f"{part} {verb}" for part in ("verifier", "block", "draft head", "head", "cache") for verb in ("goes", "comes")),
+)
+
 # Nobody is left to cancel while a card settles: it settles because the client has left, or was told of a failure.
 SOMETIMES = (
     *(f"cancelled in {state}" for state in STATES if not state.startswith("Settling")),
@@ -38,6 +44,15 @@ SOMETIMES = (
     "device lost",
     "stream overtook",
     "window answered",
+    "room opens",
+    "room in a read that streams",
+    "prompt path grows",
+    "room, slots and segments out at once",
+    "more than one group of room slots written",
+    "room slot home before the read ends",
+    "block restored behind the first window",
+    "cancelled while segments are out",
+    *(f"survived a fault at {what}" for what in STRUCK),
 )
 
 

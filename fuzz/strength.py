@@ -114,13 +114,16 @@ def run_child(
     is_minimizing: bool = False,
     is_at_once: bool = False,
     record: Path | None = None,
+    is_slots_only: bool = False,
 ) -> dict[str, Any]:
     """The report of one process with these bugs. `is_at_once`: bytes change as commands are submitted, so that nothing
-    but the twin's checks can find what is out of order. Raises RuntimeError when it does not give one."""
+    but the twin's checks can find what is out of order; `is_slots_only`: no world lends more than cache slots. Raises
+    RuntimeError when it does not give one."""
     command = [sys.executable, "-m", "fuzz.child", "--seed", str(seed), "--seconds", str(seconds)]
     command += ["--max-runs", str(max_runs), "--digests", str(digests)]
     command += ["--minimize"] * is_minimizing + ["--at-once"] * is_at_once
     command += [] if record is None else ["--record", str(record)]
+    command += ["--slots-only"] * is_slots_only
     command += [part for trace in traces for part in ("--trace", str(trace))] + [str(path) for path in mutants]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.run(

@@ -1,7 +1,7 @@
 """Nobody asks how much is lent, and what for."""
 
-MODULE = "sim.world.driver"
-FRAGMENT = "                    check_loan("
-REPLACEMENT = "                    (lambda *ignored, **also: None)("
+MODULE = "sim.world.loan_watch"
+FRAGMENT = "        check_loan("
+REPLACEMENT = "        (lambda *ignored, **also: None)("
 SOURCE = "lending.md 3.4"
 LETS_LIVE = ("loan_for_whole_prompt", "lends_always_the_most")

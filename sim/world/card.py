@@ -2,29 +2,43 @@
 that arrive as late as they may.
 """
 
-import struct
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from sim.device import SimDevice, describe_twin
 from sim.errors import TableError, TwinError, UndefinedRead
 from sim.queues import Queues
 from sim.streams import Operation
-from sim.world.geometry import Delivery, Geometry
+from sim.world.geometry import EMBEDDING, Delivery, Geometry
+from sim.world.loan_checks import Journal, check_block_is_back, check_start
+from sim.world.loans import Act, Home, Lent, what_is_lent
+from sim.world.model import drafter_parts, head_parts, masters, trunk_blobs
 from sim.world.pairs import Pairs
 from sim.world.plain_bytes import PlainBytes
-from sim.world.programs import WrongBytes, world_programs
+from sim.world.programs import DRAFT, WrongBytes, world_programs
 from sim.world.table_checks import check_published, check_unpublished
 from strata.core import programs
-from strata.core.commands import Command, Copy, Notify, Record, Transfer, Wait
+from strata.core.commands import (
+    Command,
+    Copy,
+    GraphLaunch,
+    Launch,
+    Map,
+    Notify,
+    Record,
+    Stream,
+    Transfer,
+    Unmap,
+    Wait,
+)
 from strata.core.errors import DeviceError, Refusal
 from strata.core.events import Event, Failed, Reached
-from strata.core.extent import HostExtent, HostSpace
+from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.core.memory.planner import Plan
+from strata.core.programs import EmbedArgs, LayerArgs
 from strata.core.serving.launches import Recipe
-from strata.device import DeviceDescription
+from strata.device import DeviceDescription, Programs
 from strata.engine.runner import Runner
 from strata.trace.entries import FaultKind as FaultKind
 from strata.trace.recording import Keep, RecordingDevice
@@ -46,11 +60,13 @@ class Stalled(AssertionError):
 @dataclass(slots=True)
 class Faults:
     """Failures to come. `planned`: (commands from now, kind); `num_fired` since the world began; `is_spoilt`: a command
-    failed on its way, so commands behind it may meet bytes that were never written."""
+    failed on its way, so commands behind it may meet bytes that were never written; `struck`: what failed since
+    somebody looked."""
 
     planned: list[tuple[int, FaultKind]] = field(default_factory=list)
     num_fired: int = 0
     is_spoilt: bool = False
+    struck: list[Command] = field(default_factory=list)
 
     def take(self, command: Command) -> FaultKind | None:
         if not self.planned:
@@ -60,8 +76,9 @@ class Faults:
         if not due:
             return None
         self.num_fired += 1
+        self.struck.append(command)
         # What orders and what changes hands fails at once on a card: the call itself says so.
-        if due[0] is FaultKind.REFUSED or isinstance(command, Transfer | Wait | Record | Notify):
+        if due[0] is FaultKind.REFUSED or isinstance(command, Map | Unmap | Transfer | Wait | Record | Notify):
             return FaultKind.REFUSED
         self.is_spoilt = True
         return FaultKind.FAILED
@@ -75,23 +92,63 @@ class WorldDevice(SimDevice):
         description: DeviceDescription,
         payload: PlainBytes,
         geometry: Geometry,
-        blobs: dict[tuple[int, int], bytes],
+        programs: Programs,
         manifest: Sequence[tuple[HostExtent, str]],
+        drafting: Launch,
     ) -> None:
-        programs = world_programs(blobs, num_experts=geometry.num_experts)
         self.queues = Queues() if geometry.delivery is Delivery.DRAWN else None
         super().__init__(description, programs, payload, faults=self._ask, manifest=manifest, queues=self.queues)
         self.faults = Faults()
         self.history: list[Command] | None = None
         self.accusation: TwinError | None = None
         self._last_fault: FaultKind | None = None
-        self.transfers: list[Transfer] = []
+        self.home: Home | None = None
+        self.lent: Lent | None = None
+        self.journal = Journal()
         self.favours: deque[int] = deque()
         self.num_overtakings = 0  # times that a stream went on before an older command of another one
         self.pairs: Pairs | None = None
-        self._delivery = geometry.delivery
+        self._geometry, self._delivery = geometry, geometry.delivery
+        self._drafting = drafting
+        self._is_core = True  # whether commands come from the core
         self._reports: deque[tuple[str, Event, tuple[int, ...] | None]] = deque()
         self._stream_of: dict[str, str] = {}
+
+    def capture(self, name: str, launches: Sequence[Launch]) -> None:
+        """The last moment before anything is lent: everything is at home, and a drafter's work is captured too. The
+        journal begins."""
+        super().capture(name, launches)
+        super().capture(DRAFT, (self._drafting,))
+        vram, arena = self._shadow.vram, Extent(0, self.describe().arena_bytes)
+        owners = tuple((row.offset_bytes, row.size_bytes, row.owner) for row in self.card_map())
+        rows = vram.content_rows(arena)
+        named = [(start, end, content.name) for start, end, content in rows if content and content.name]
+        self.home = Home(owners, len(self.backing()) - self.backing().count(None), tuple(named))
+        self.lent = what_is_lent(self._geometry, self.home, arena_bytes=arena.size_bytes)
+        self.journal = Journal()
+
+    def backing(self) -> tuple[int | None, ...]:
+        """The physical segment under each place, behind the arena too."""
+        found = self._shadow.vram.backing(Extent(0, self.describe().range_bytes))
+        return tuple(None if mapping is None else mapping.segment_index for mapping in found)
+
+    def draft(self) -> None:
+        """What a drafter would do now, and the host learns at once that it is over. No failure meets it, it is in no
+        journal, and its notice tells the host of nothing that the host did not know. Raises when the drafter may not,
+        or finds something else."""
+        self._is_core = False
+        try:
+            super().submit((GraphLaunch(Stream.DRAFTER, DRAFT, table_version=0), Notify(Stream.DRAFTER, DRAFT)))
+            while self.queues and Stream.DRAFTER in self.queues.streams():
+                self.queues.run(Stream.DRAFTER)
+        except TwinError as error:
+            self.accusation = self.accusation or error
+            raise
+        self._is_core = True
+        index = next(i for i, (event, _) in enumerate(self._events) if event == Reached(DRAFT))
+        _, snapshot = self._events.pop(index)
+        assert snapshot is not None
+        self._shadow.clocks.join_host(snapshot)
 
     def submit(self, commands: Sequence[Command]) -> None:
         try:
@@ -154,7 +211,8 @@ class WorldDevice(SimDevice):
         return self._last_fault
 
     def _ask(self, index: int, command: Command) -> Failed | None:
-        del index
+        if not self._is_core:
+            return None
         if self.history is not None:
             self.history.append(command)
         if isinstance(command, Notify):
@@ -166,16 +224,26 @@ class WorldDevice(SimDevice):
             return Failed(PLANTED, command)
         if isinstance(command, Transfer):
             check_unpublished(command, self._shadow)
-            self.transfers.append(command)
+        if isinstance(command, GraphLaunch):
+            self.journal.num_windows += 1
+            if self.journal.num_windows > 1 and self.lent is not None:
+                check_block_is_back(self._geometry, self.lent, self._shadow, index, command)
         return None
 
     def _apply(self, command: Command, by: Operation) -> None:
         super()._apply(command, by)
+        if not self._is_core:
+            return
         if self.pairs is not None:
             self.pairs.note(command, by, self._shadow)
+        if isinstance(command, Launch) and isinstance(command.args, EmbedArgs) and command.stream is Stream.PROMPT:
+            self.journal.chunks.append(command.args.buffers.max_rows)
+        if isinstance(command, Act) and self.lent is not None:
+            self.journal.words.append(self.lent.word(command))
 
     def _copy(self, command: Copy, by: Operation) -> None:
         super()._copy(command, by)
+        self.journal.note_copy(command, drafter_layer=self._geometry.num_layers)
         if command.publishes is not None:
             check_published(command.publishes, self._shadow, by)
 
@@ -194,6 +262,11 @@ class Card:
     runner: Runner
     blobs: dict[tuple[int, int], bytes]
 
+    @property
+    def lent(self) -> Lent:
+        assert self.device.lent is not None
+        return self.device.lent
+
 
 def make_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Keep | None = None) -> Card | Refusal:
     """Started and idle. `keep` gets everything that the runner asks of its device, from the first command on."""
@@ -202,6 +275,7 @@ def make_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Keep
         if is_counting_pairs:
             card.device.pairs = Pairs(card.device._graphs)
         card.runner.start()
+        check_start(card.device.journal, geometry, card.lent)
     return card
 
 
@@ -216,32 +290,26 @@ def build_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Kee
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
         parked_bytes=geometry.parked_bytes,
+        behind_bytes=plan.behind_bytes,
     )
     payload = PlainBytes(description)
-    blobs = {
-        (layer, expert): blob_bytes_of(layer, expert, size_bytes)
-        for layer, size_bytes in enumerate(geometry.blob_bytes)
-        if size_bytes
-        for expert in range(geometry.num_experts)
-    }
     manifest: list[tuple[HostExtent, str]] = []
-    for (layer, expert), blob in blobs.items():
-        home = plan.pack.blobs[layer][expert]
-        payload.host(home)[:] = blob
-        manifest.append((home, f"blob {layer} {expert}"))
-    manifest += [(home, f"weight {name}") for name, home in plan.pack.weights.items()]
-    device = WorldDevice(description, payload, geometry, blobs, manifest)
+    for home, name, data in masters(geometry, plan):
+        payload.host(home)[:] = data
+        manifest.append((home, name))
+    named = {name for _, name in manifest}
+    weights = [(home, f"weight {name}") for name, home in plan.pack.weights.items()]
+    manifest += [row for row in weights if row[1] not in named]
+    blobs = trunk_blobs(geometry)
+    head, drafter = head_parts(geometry, plan), drafter_parts(geometry, plan)
+    model = world_programs(blobs, num_experts=geometry.num_experts, head=head, drafter=drafter)
+    args = LayerArgs(geometry.num_layers, 1, plan.verifier.buffers)
+    drafting = Launch(Stream.DRAFTER, DRAFT, args, tuple(part.access for part in drafter), ())
+    device = WorldDevice(description, payload, geometry, model, manifest, drafting)
     device.seal()
     asked = device if keep is None else RecordingDevice(device, keep, ask_fault=device.last_fault)
     runner = Runner(asked, Recipe(plan, _dense_reads(geometry)), TERMINATORS, pause=device.pause)
     return Card(geometry, plan, device, payload, runner, blobs)
-
-
-@lru_cache(maxsize=512)
-def blob_bytes_of(layer: int, expert: int, size_bytes: int) -> bytes:
-    """Position-dependent, so that neither another blob nor the same one shifted is equal to it."""
-    words = [(layer << 24 | expert << 16) + index for index in range(-(-size_bytes // 4))]
-    return struct.pack(f"<{len(words)}I", *words)[:size_bytes]
 
 
 def _dense_reads(geometry: Geometry) -> dict[tuple[str, int | None], tuple[str, ...]]:
@@ -250,4 +318,5 @@ def _dense_reads(geometry: Geometry) -> dict[tuple[str, int | None], tuple[str, 
         for layer in range(len(geometry.blob_bytes))
         for program in (programs.ATTENTION, programs.RECURRENT, programs.ROUTER, programs.FFN)
     }
-    return reads | {(programs.EMBED, None): ("token_embd.weight",), (programs.HEAD, None): ("token_embd.weight",)}
+    head = tuple(item.name for item in geometry.heads) or (EMBEDDING,)
+    return reads | {(programs.EMBED, None): (EMBEDDING,), (programs.HEAD, None): head}

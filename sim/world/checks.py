@@ -5,13 +5,14 @@ of the engine are compared with them, never trusted.
 from dataclasses import dataclass
 
 from sim.world.card import Card
+from sim.world.errors import WorldFault as WorldFault
 from sim.world.geometry import Geometry
+from sim.world.loans import Rows
 from sim.world.table_checks import check_addresses
 from strata.core.extent import Extent
 from strata.core.lending.policy import DEFAULT_MIN_CACHE_SLOTS
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
-Rows = tuple[tuple[int, int, str], ...]
 MAX_LENT_PERCENT = 85
 GRID_TOKENS = 256
 MIN_STREAM_SLOTS = 16
@@ -19,21 +20,26 @@ NUM_BUFFERS = 16
 """At most so many are carved for a read, each with some bytes of alignment."""
 
 
-class WorldFault(AssertionError):
-    """Something that a world must keep does not hold."""
-
-
 @dataclass(frozen=True, slots=True)
 class AtStart:
     """What a world must look like again whenever nothing is open."""
 
     owners: Rows
+    num_segments: int  # which of them backs which place, captured graphs know
     blobs: dict[str, Extent]  # resident when serving began, by content name
-    num_maps: int
 
 
 def look(card: Card) -> AtStart:
-    return AtStart(owner_rows(card), resident_blobs(card), card.device.statistics().num_maps)
+    """The elastic loan of the start is out by now, so owners and segments are those before it."""
+    home = card.device.home
+    assert home is not None
+    return AtStart(home.owners, home.num_segments, resident_blobs(card))
+
+
+def is_out(card: Card) -> bool:
+    """Whether anything is mapped behind the arena."""
+    num_places = card.geometry.arena_bytes // card.geometry.segment_bytes
+    return any(index is not None for index in card.device.backing()[num_places:])
 
 
 def owner_rows(card: Card) -> Rows:
@@ -62,6 +68,8 @@ def check_books(card: Card) -> None:
     ledger = at.booked(runner._num_acts).ledger
     books: list[tuple[int, int, str]] = []
     for holding in ledger.holdings:
+        if not holding.owner:
+            continue
         start, end = holding.extent.offset_bytes, holding.extent.end_bytes
         if books and books[-1][2] == holding.owner and books[-1][1] == start:
             start = books.pop()[0]
@@ -69,10 +77,17 @@ def check_books(card: Card) -> None:
     twin = [(start, start + size, owner) for start, size, owner in owner_rows(card) if owner]
     if books != twin:
         raise WorldFault(f"the ledger says {books}, the twin says {twin}")
+    if not card.lent.num_segments:
+        return
+    zone, places = card.lent.zone, at.booked(runner._num_acts).backing.places
+    found = {index: place * card.lent.segment_bytes for place, index in enumerate(card.device.backing())}
+    if [place and place.offset_bytes for place in places] != [found.get(i) for i in range(len(places))]:
+        raise WorldFault(f"by the books the segments of {zone} back {places}, the twin has {card.device.backing()}")
 
 
 def check_rest(card: Card, start: AtStart) -> None:
-    """Nothing is open: every byte is where it was, every blob in its slot, none of it mapped anew."""
+    """Nothing is open: every byte is where it was, every blob in its slot, every segment under its home, and a drafter
+    may read all that it has."""
     rows = owner_rows(card)
     if rows != start.owners:
         raise WorldFault(f"owners at rest {rows}, at start {start.owners}")
@@ -80,8 +95,10 @@ def check_rest(card: Card, start: AtStart) -> None:
     if found != start.blobs:
         lost = {name: extent for name, extent in start.blobs.items() if found.get(name) != extent}
         raise WorldFault(f"blobs not in their slots: {lost}")
-    if card.device.statistics().num_maps != start.num_maps:
-        raise WorldFault("something was mapped while serving")
+    if None in card.device.backing()[: start.num_segments]:
+        raise WorldFault(f"segments at rest {card.device.backing()}, not all of {start.num_segments} are at home")
+    if card.lent.block.size_bytes:
+        card.device.draft()
     shadow, num_experts = card.device._shadow, card.geometry.num_experts
     check_addresses(shadow, card.payload, card.blobs, start.blobs, num_experts=num_experts)
     for (layer, expert), blob in card.blobs.items():
@@ -90,33 +107,35 @@ def check_rest(card: Card, start: AtStart) -> None:
             raise WorldFault(f"blob {layer} {expert} at {extent} has other bytes than the model")
 
 
-def check_loan(card: Card, start: AtStart, *, fresh_tokens: int) -> None:
+def check_loan(card: Card, start: AtStart, *, path_tokens: int) -> None:
     """A loan is out: was one needed, is it small enough, and does the cache keep what it must (`lending.md` 3.4)?"""
     geometry = card.geometry
-    if fresh_tokens == 0:
+    if path_tokens == 0:
         raise WorldFault("slots are lent to a request that reads nothing")
     kept, total = len(resident_blobs(card)), len(start.blobs)
     floor = DEFAULT_MIN_CACHE_SLOTS if geometry.min_cache_slots is None else geometry.min_cache_slots
     if kept < floor or (total - kept) * 100 > total * MAX_LENT_PERCENT:
         raise WorldFault(f"{total - kept} of {total} slots are lent, {kept} kept; the floor is {floor} slots")
-    rows = [(offset, size) for offset, size, owner in owner_rows(card) if owner == "prompt"]
+    is_block = card.lent.block.offset_bytes
+    rows = [(at, size) for at, size, owner in owner_rows(card) if owner == "prompt" and at != is_block]
     lent = sorted(extent for extent in start.blobs.values() if any(a <= extent.offset_bytes < a + n for a, n in rows))
     if len(lent) < 2:
         return
     lent_bytes = sum(size for _, size in rows)
     without_first_bytes = lent_bytes - (lent[1].offset_bytes - lent[0].offset_bytes)
-    enough_bytes = _most_needed_bytes(geometry, fresh_tokens)
+    enough_bytes = _most_needed_bytes(geometry, path_tokens)
     if without_first_bytes > enough_bytes:
         raise WorldFault(
-            f"{lent_bytes} B in {len(lent)} slots are lent to read {fresh_tokens} tokens, {enough_bytes} B would do"
+            f"{lent_bytes} B in {len(lent)} slots are lent to read {path_tokens} tokens, {enough_bytes} B would do"
         )
 
 
-def _most_needed_bytes(geometry: Geometry, fresh_tokens: int) -> int:
-    """Of the largest chunk and ring that a read of `fresh_tokens` may have, by the sizes that `PassBuffers` documents:
-    id, hidden, normed, attention, router ids and weights, and expert rows of each token; then addresses and slots."""
-    row_bytes = 4 + 16 + 16 + 4 * 2 * 4 + 8 + 8 + 2 * 16
-    longest = align_up(fresh_tokens, GRID_TOKENS)
+def _most_needed_bytes(geometry: Geometry, path_tokens: int) -> int:
+    """Of the largest chunk and ring that a read of `path_tokens` may have, by the sizes that `PassBuffers` documents:
+    id, hidden, normed, attention, router ids and weights, and expert rows of each token, and with a drafter the token
+    behind it; then addresses and slots."""
+    row_bytes = 4 + 16 + 16 + 4 * 2 * 4 + 8 + 8 + 2 * 16 + 4 * (geometry.drafter_experts > 0)
+    longest = align_up(path_tokens, GRID_TOKENS)
     chunk_tokens = geometry.chunk_tokens or min(longest, geometry.max_chunk_tokens or longest)
     num_pairs = geometry.num_experts * len(geometry.blob_bytes)
     ring_slots = geometry.ring_slots or max(MIN_STREAM_SLOTS, num_pairs)

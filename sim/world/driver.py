@@ -14,15 +14,18 @@ from hashlib import sha256
 
 from sim.errors import TwinError
 from sim.world.card import PLANTED, TERMINATORS, Card, Faults, PlantedFault, make_card
-from sim.world.checks import AtStart, WorldFault, check_books, check_loan, check_rest, look
+from sim.world.checks import AtStart, check_books, check_rest, is_out, look
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
+from sim.world.errors import WorldFault
 from sim.world.expected import Expected
 from sim.world.geometry import Geometry
+from sim.world.loan_watch import LoanWatch
+from sim.world.notes import note_loans, note_state, struck_by
 from sim.world.parked import Expectation, ParkedWatch, state_bytes
 from sim.world.prompts import request_of
-from strata.core.commands import MAX_COPY_GROUP
 from strata.core.errors import DeviceError, Refusal
 from strata.core.lending.loan import LoanPhase
+from strata.core.lending.policy import NEVER
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.states import Idle, Reading, State, Windowing
@@ -54,7 +57,7 @@ class Driver:
     ) -> None:
         card = make_card(geometry, is_counting_pairs=is_counting_pairs, keep=keep)
         if isinstance(card, Refusal):
-            raise WorldFault(f"this geometry has no plan: {card.reason}")
+            raise ValueError(f"no world: this geometry has no plan: {card.reason}")
         self.card: Card = card
         self.sometimes: Counter[str] = Counter()
         self.is_lost = False
@@ -68,7 +71,7 @@ class Driver:
         self._parked = ParkedWatch(card)
         self._fired_at_rest = 0
         self._takeover: Expectation | None = None
-        self._fresh_tokens = 0
+        self._loans = LoanWatch(card, self._start)
         self._num_sampled = 0
         self._token: int | None = None  # sampled, and not answered yet
         self._is_cancelled = False
@@ -95,6 +98,12 @@ class Driver:
         state = self.card.runner._state
         name = type(state).__name__
         return name if state.at.loan is None else f"{name} {state.at.loan.phase}"
+
+    @property
+    def is_handing_over(self) -> bool:
+        """Bytes of a loan are on their way, there or back."""
+        state = self.card.runner._state
+        return not isinstance(state, Idle | Reading) and state.at.is_lending
 
     @property
     def num_steps(self) -> int:
@@ -125,6 +134,7 @@ class Driver:
             case Cancel():
                 if self._request is not None and not self._is_cancelled:
                     self._is_cancelled = True
+                    self.sometimes["cancelled while segments are out"] += is_out(self.card)
                     self.sometimes[f"cancelled in {self.where}"] += 1
             case Stop():
                 if self._token is not None:
@@ -142,13 +152,13 @@ class Driver:
             return
         self._drain()
         limit = self.card.geometry.context_tokens
-        fresh = min(PROBE_TOKENS, limit - 3)
-        loans = self.sometimes["loan opened"]
-        self.apply(Begin(fresh, salt=0x5A17, max_tokens=2))
-        self._drain()
-        if self.card.plan.lendable is not None and self.sometimes["loan opened"] == loans:
+        for salt, fresh in enumerate(self._probes(limit - 3), 0x5A17):
+            loans = self.sometimes["loan opened"]
+            self.apply(Begin(fresh, salt=salt, max_tokens=2))
+            self._drain()
+        if self.card.plan.lendable and not self.card.lent.num_segments and self.sometimes["loan opened"] == loans:
             raise WorldFault("a long read at the end of the world opened no loan")
-        self.apply(Begin(1, shared=fresh, salt=0x5A18, max_tokens=1))
+        self.apply(Begin(1, shared=fresh, salt=0x5A30, max_tokens=1))
         self._drain()
         if self.card.geometry.parked_bytes:  # another conversation, back to the one before, and back again
             self.apply(Begin(fresh // 2, salt=0x5A19, max_tokens=1))
@@ -156,6 +166,13 @@ class Driver:
             for salt in (0x5A1A, 0x5A1B):
                 self.apply(Begin(2, shared=limit, base=2, salt=salt, max_tokens=1))
                 self._drain()
+
+    def _probes(self, most: int) -> list[int]:
+        """Fresh tokens of reads that take one more of everything: an elastic loan where there is another, and a room,
+        which a longer read may not have. What each of them must lend is checked as for any request."""
+        geometry = self.card.geometry
+        thresholds = [least for least in (geometry.room_min_tokens, geometry.repeat_min_tokens) if least != NEVER]
+        return [*dict.fromkeys(min(most, max(2, least)) for least in thresholds), min(most, PROBE_TOKENS)]
 
     def _drain(self) -> None:
         for _ in range(HORIZON_STEPS):
@@ -171,11 +188,11 @@ class Driver:
         self._request, self._num_sampled, self._token, self._is_cancelled = request, 0, None, False
         self._expected = Expected(self.card.geometry, request, TERMINATORS)
         self._takeover = takeover = self._parked.expect(self._held, request.prompt_ids)
-        self._fresh_tokens = len(request.prompt_ids) - 1 - takeover.read_from
+        self._loans.expect(len(request.prompt_ids) - takeover.read_from)
         self.sometimes["prefix reused"] += takeover.kept > 0
         self.sometimes["recurrent state extended"] += takeover.kept > 0 and not self.card.geometry.can_rewind
         self.sometimes["parked prefix found"] += takeover.found is not None
-        self.sometimes["nothing to read"] += self._fresh_tokens == 0
+        self.sometimes["nothing to read"] += self._loans.due.fresh_tokens == 1
         self._guarded(lambda: self._started(takeover))
 
     def _started(self, takeover: Expectation) -> None:
@@ -257,10 +274,11 @@ class Driver:
         self._request = self._expected = self._takeover = self._token = None
         self._is_cancelled = False
         self._fired_at_rest = self.faults.num_fired
-        if self.card.runner._state.at.loan is not None:
+        if self.card.runner._state.at.is_lending:
             raise WorldFault("nothing is open, and a loan is")
         check_rest(self.card, self._start)
         self._parked.check_rest()
+        self._loans.check_rest(is_answered=self._num_sampled > 0)
 
     def _expect(self) -> Expected:
         assert self._expected is not None
@@ -271,7 +289,7 @@ class Driver:
         self.num_events += 1
         where, fired = self.where, self.faults.num_fired
         overtakings = self.card.device.num_overtakings
-        num_transfers = len(self.card.device.transfers)
+        num_words = len(self.card.device.journal.words)
         try:
             move()
         except DeviceError as error:
@@ -280,24 +298,21 @@ class Driver:
         self._accuse()
         if self.faults.num_fired > fired:
             self.sometimes[f"fault in {where}"] += 1
+            self._note_struck()
         self.sometimes["stream overtook"] += self.card.device.num_overtakings > overtakings
         check_books(self.card)
-        self._note_reading()
-        for transfer in self.card.device.transfers[num_transfers:]:
-            if transfer.taker == "prompt":
-                self.sometimes["loan opened"] += 1
-                if self.card.runner._state.at.loan is not None:
-                    check_loan(self.card, self._start, fresh_tokens=self._fresh_tokens)
+        note_state(self.sometimes, self.card.runner._state)
+        words = self.card.device.journal.words[num_words:]
+        note_loans(self.sometimes, self.card, words)
+        self._loans.check_lent(words)
 
-    def _note_reading(self) -> None:
-        state = self.card.runner._state
-        if isinstance(state, Reading):
-            chunk = state.chunk
-            self.sometimes["streaming chunk" if chunk.is_streaming else "routed chunk"] += 1
-            self.sometimes["second chunk on a loan"] += chunk.first_entry > 0 and state.at.loan is not None
-            self.sometimes["ring went round"] += chunk.ring.num_issued > chunk.ring.num_slots
-        if state.at.loan is not None and state.at.loan.phase is LoanPhase.RESTORING:
-            self.sometimes["more than one copy group refilled"] += len(state.at.loan.slots) > MAX_COPY_GROUP
+    def _note_struck(self) -> None:
+        """Which acts of a loan failures met, and whether the world goes on behind them."""
+        for command in self.faults.struck:
+            what = struck_by(self.card, command)
+            if what and not self.is_lost:
+                self.sometimes[f"survived a fault at {what}"] += 1
+        self.faults.struck.clear()
 
     def _judge(self, error: DeviceError) -> None:
         self._accuse()
@@ -309,6 +324,7 @@ class Driver:
             raise self.card.device.accusation
 
     def _recover(self, where: str) -> None:
+        self._loans.has_failed = True
         fired = self.faults.num_fired
         loan = self.card.runner._state.at.loan
         self.sometimes["refill failed and was repeated"] += loan is not None and loan.phase is LoanPhase.RESTORING

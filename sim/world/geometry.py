@@ -8,7 +8,8 @@ from enum import StrEnum
 from functools import lru_cache
 
 from strata.core.errors import Refusal
-from strata.core.inventory import ModelInventory, WeightItem
+from strata.core.inventory import DrafterInventory, ModelInventory, WeightItem
+from strata.core.lending.policy import NEVER, LendingPolicy
 from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.shapes import PlanOptions
 
@@ -18,6 +19,7 @@ STATE_BYTES = 16
 """Of a recurrent layer of `programs.py`: the position it stands at, and a hash of the ids before it."""
 MAX_EXPERTS = 32
 """The model of `programs.py` keeps a set of experts in 32 bits."""
+EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 
 
 class Delivery(StrEnum):
@@ -32,7 +34,9 @@ class Delivery(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """`blob_bytes[layer]` is 0 for a dense layer; None lets the planner choose, as in `PlanOptions`. `recurrent`: the
-    layers that have state in place of K/V."""
+    layers that have state in place of K/V. The drafter has `drafter_experts` experts, none without one; `head_bytes`
+    and `draft_head_bytes` are 0 where there is no such head. What follows is what `LendingPolicy` says, and by default
+    nothing but cache slots is lent."""
 
     blob_bytes: tuple[int, ...]
     num_experts: int
@@ -48,6 +52,16 @@ class Geometry:
     is_reread: bool = False
     delivery: Delivery = Delivery.ALL
     recurrent: tuple[int, ...] = ()
+    drafter_experts: int = 0
+    drafter_blob_bytes: int = 0
+    draft_head_bytes: int = 0
+    head_bytes: int = 0
+    room_min_tokens: int = NEVER
+    is_elastic: bool = False
+    lends_block: bool = False
+    lends_head: bool = False
+    retains_startup: bool = False
+    repeat_min_tokens: int = NEVER
 
     def is_recurrent(self, layer: int) -> bool:
         return layer in self.recurrent
@@ -56,6 +70,37 @@ class Geometry:
     def can_rewind(self) -> bool:
         """Whether a conversation can be taken up before its end."""
         return not any(self.is_recurrent(layer) for layer in range(len(self.blob_bytes)))
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.blob_bytes)
+
+    @property
+    def draft_weights(self) -> tuple[WeightItem, ...]:
+        return (WeightItem(f"blk.{self.num_layers}.attn", 90),) if self.drafter_experts else ()
+
+    @property
+    def draft_heads(self) -> tuple[WeightItem, ...]:
+        return (WeightItem(f"blk.{self.num_layers}.head", self.draft_head_bytes),) if self.draft_head_bytes else ()
+
+    @property
+    def heads(self) -> tuple[WeightItem, ...]:
+        return (WeightItem(HEAD, self.head_bytes),) if self.head_bytes else ()
+
+    def policy(self) -> LendingPolicy:
+        return LendingPolicy(
+            room_min_tokens=self.room_min_tokens,
+            is_elastic=self.is_elastic,
+            lends_block=self.lends_block,
+            lends_head=self.lends_head,
+            retains_startup=self.retains_startup,
+            repeat_min_tokens=self.repeat_min_tokens,
+        )
+
+    def drafter(self) -> DrafterInventory | None:
+        if not self.drafter_experts:
+            return None
+        return DrafterInventory(self.drafter_experts, self.drafter_blob_bytes, self.draft_weights, self.draft_heads)
 
     def inventory(self) -> ModelInventory:
         """One head, two floats a head: a K/V cell is four bytes of K and four of V."""
@@ -72,11 +117,14 @@ class Geometry:
             num_experts=self.num_experts,
             num_experts_used=2,
             weights=(
-                WeightItem("token_embd.weight", 496),
+                WeightItem(EMBEDDING, 496),
                 *(WeightItem(f"blk.{layer}", 100 + layer) for layer in range(len(self.blob_bytes))),
+                *self.heads,
             ),
             blob_bytes=self.blob_bytes,
             state_bytes=tuple(STATE_BYTES * self.is_recurrent(layer) for layer in range(len(self.blob_bytes))),
+            drafter=self.drafter(),
+            heads=tuple(item.name for item in self.heads),
         )
 
     def plan(self) -> Plan | Refusal:
@@ -95,5 +143,7 @@ def _plan(geometry: Geometry) -> Plan | Refusal:
         min_cache_slots=geometry.min_cache_slots,
         parked_bytes=geometry.parked_bytes,
         is_reread=geometry.is_reread,
+        policy=geometry.policy(),
+        segment_bytes=geometry.segment_bytes,
     )
     return plan_card(geometry.inventory(), geometry.arena_bytes, options)

@@ -16,7 +16,7 @@ POISON = 0xDB
 
 class PlainBytes:
     def __init__(self, description: DeviceDescription) -> None:
-        self._arena = memoryview(bytearray(description.arena_bytes))
+        self._arena = memoryview(bytearray(description.range_bytes))
         self._pack = memoryview(bytearray(description.pack_bytes))
         self._staging = memoryview(bytearray(description.staging_bytes))
         self._parked = memoryview(bytearray(description.parked_bytes))

@@ -8,6 +8,8 @@
     experts    every blob, at the address that its row or table gives, must be byte for byte the one of this layer and
                expert; the experts done are noted
     combine    every chosen expert was done
+    head       its own weights, where it has some, are byte for byte the model's
+    draft      so are the drafter's experts and heads: what a drafter would read, launched at rest
     sample     token = hash of the mark, and of every sampler input
 
 So the next token is a function of the token ids and the request alone (`expected.py`), whatever was cut into chunks,
@@ -16,13 +18,15 @@ programs know pack and model, and nothing of plans, slots or rings.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from zlib import crc32
 
 from sim.errors import TwinError
 from sim.world.hashing import FIRST_CELL, chain, last_cell, mix
 from strata.core import programs
+from strata.core.commands import Access
 from strata.core.extent import Extent
 from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
 from strata.device import Memory, Programs
@@ -33,15 +37,27 @@ _DONE = struct.Struct("<III")
 _HEADER = struct.Struct("<q")
 _STATE = struct.Struct("<qI")
 CELL_BYTES = 4
+DRAFT = "draft"
 
 
 class WrongBytes(TwinError):
     """A program found other bytes than the model has."""
 
 
-def world_programs(blobs: Mapping[tuple[int, int], bytes], *, num_experts: int) -> Programs:
-    """`blobs`: (layer, expert) -> its bytes, from the model and not from any table of the engine."""
-    model = _Model(blobs, num_experts)
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A weight outside the cache: where it is read, and its bytes in the model."""
+
+    access: Access
+    data: bytes
+
+
+def world_programs(
+    blobs: Mapping[tuple[int, int], bytes], *, num_experts: int, head: Sequence[Part] = (), drafter: Sequence[Part] = ()
+) -> Programs:
+    """`blobs`: (layer, expert) -> its bytes, from the model and not from any table of the engine. `head` and `drafter`:
+    what those read."""
+    model = _Model(blobs, num_experts, head, drafter)
     return {
         programs.EMBED: embed,
         programs.ATTENTION: attention,
@@ -50,8 +66,9 @@ def world_programs(blobs: Mapping[tuple[int, int], bytes], *, num_experts: int) 
         programs.EXPERTS: model.experts,
         programs.COMBINE: combine,
         programs.FFN: ffn,
-        programs.HEAD: head,
+        programs.HEAD: model.head,
         programs.SAMPLE: sample,
+        DRAFT: model.draft,
     }
 
 
@@ -128,10 +145,10 @@ def combine(memory: Memory, args: LayerArgs) -> None:
     _set_mark(hidden, rows, mix(_mark_of(hidden, rows), programs.COMBINE, args.layer))
 
 
-def head(memory: Memory, args: HeadArgs) -> None:
-    hidden = memory.read(_rows(args.buffers, args.buffers.hidden, args.rows))
-    memory.write(_rows(args.buffers, args.buffers.normed, args.rows))
-    _MARK.pack_into(memory.write(args.window.logits), 0, mix(_mark_of(hidden, args.rows), programs.HEAD, 0))
+def _compare(memory: Memory, parts: Sequence[Part], program: str) -> None:
+    for part in parts:
+        if memory.read(part.access.extent) != part.data:
+            raise WrongBytes(f"{program}: {part.access.content} at {part.access.extent} has other bytes than the model")
 
 
 def sample(memory: Memory, args: SampleArgs) -> None:
@@ -150,8 +167,14 @@ def sample(memory: Memory, args: SampleArgs) -> None:
 class _Model:
     """`num_routed` numbers the router's launches, so that outputs of an earlier one are never taken for its own."""
 
-    def __init__(self, blobs: Mapping[tuple[int, int], bytes], num_experts: int) -> None:
-        self._blobs, self._num_experts = blobs, num_experts
+    def __init__(
+        self,
+        blobs: Mapping[tuple[int, int], bytes],
+        num_experts: int,
+        head: Sequence[Part],
+        drafter: Sequence[Part],
+    ) -> None:
+        self._blobs, self._num_experts, self._head, self._drafter = blobs, num_experts, head, drafter
         self._num_routed = 0
 
     def router(self, memory: Memory, args: LayerArgs) -> None:
@@ -194,3 +217,12 @@ class _Model:
         _DONE.pack_into(outputs, 0, number, done, layer)
         if args.result is not None:
             memory.write(args.result)
+
+    def head(self, memory: Memory, args: HeadArgs) -> None:
+        _compare(memory, self._head, programs.HEAD)
+        hidden = memory.read(_rows(args.buffers, args.buffers.hidden, args.rows))
+        memory.write(_rows(args.buffers, args.buffers.normed, args.rows))
+        _MARK.pack_into(memory.write(args.window.logits), 0, mix(_mark_of(hidden, args.rows), programs.HEAD, 0))
+
+    def draft(self, memory: Memory, args: LayerArgs) -> None:
+        _compare(memory, self._drafter, DRAFT)

@@ -66,4 +66,9 @@ def geometry_to_json(geometry: Geometry) -> dict[str, Any]:
 def geometry_from_json(values: Mapping[str, Any]) -> Geometry:
     delivery = Delivery(values.get("delivery", Delivery.ALL))
     layers = {name: tuple(values.get(name, ())) for name in ("blob_bytes", "recurrent")}
+    switches = {field.name for field in fields(Geometry) if isinstance(field.default, bool)}
+    for name, value in values.items():
+        kind = bool if name in switches else int
+        if name not in (*layers, "delivery") and type(value) is not kind:
+            raise ValueError(f"no trace: its geometry has {name}={value!r}, which is no {kind.__name__}")
     return Geometry(**{**values, **layers, "delivery": delivery})

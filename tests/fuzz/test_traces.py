@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.draw import geometry_that_lends
+from fuzz.draw import draw_world, geometry_that_lends
 from fuzz.minimize import minimize
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop, from_json, to_json
@@ -25,6 +25,7 @@ DECISIONS: st.SearchStrategy[Decision] = st.one_of(
     st.builds(Fault, NUMBERS, st.sampled_from(FaultKind)),
     st.builds(Favour, NUMBERS, NUMBERS),
 )
+SEED_THAT_LENDS = 13
 GEOMETRY = replace(geometry_that_lends(Delivery.CROSSED), recurrent=(2,))
 
 
@@ -32,6 +33,12 @@ GEOMETRY = replace(geometry_that_lends(Delivery.CROSSED), recurrent=(2,))
 def test_a_trace_comes_back_as_it_was_written(decisions: list[Decision], note: str) -> None:
     trace = Trace(GEOMETRY, tuple(decisions), note)
     assert read_trace(write_trace(trace)) == trace
+
+
+def test_a_trace_says_what_its_world_may_lend() -> None:
+    lending = draw_world(SEED_THAT_LENDS)[0]
+    assert lending.is_elastic and lending.room_min_tokens >= 0 and lending.head_bytes
+    assert read_trace(write_trace(Trace(lending, ()))).geometry == lending
 
 
 @given(decision=DECISIONS)
@@ -53,6 +60,8 @@ TEXT = write_trace(Trace(GEOMETRY, (Begin(300, max_tokens=2), Advance(9)), "a no
         TEXT.replace('"begin"', '"began"'),
         TEXT.replace('"times":9', '"times":-9'),
         TEXT.replace("blob_bytes", "blobs_bytes"),
+        TEXT.replace('"min_cache_slots":2', '"is_elastic":1,"min_cache_slots":2'),
+        TEXT.replace('"min_cache_slots":2', '"min_cache_slots":true'),
     ],
 )
 def test_a_trace_that_was_changed_is_refused(text: str) -> None:

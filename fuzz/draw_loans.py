@@ -1,0 +1,66 @@
+"""Draws which loans a world may take, and the drafter and heads that they need, beside the world itself.
+
+Sizes are coprime to every grid, and segments so small that several move and the last one cuts a part.
+"""
+
+from dataclasses import replace
+from random import Random
+
+from sim.world.geometry import Geometry
+from strata.core.errors import Refusal
+from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
+
+THRESHOLDS = (2, 17, 18, 100, 255, 256, 257, 300, 301, 520)
+"""Around the numbers of fresh tokens that are drawn."""
+SEGMENT_BYTES = (1024, 1280, 2048, 3072, 4096)
+BLOB_BYTES = (1027, 3001, 4099, 5119, 8209)
+HEAD_BYTES = (0, 0, 1025, 3073, 6007)
+ROOM_SHARE, ELASTIC_SHARE = 0.7, 0.6
+TRIES = 8
+
+
+def with_loans(geometry: Geometry, rng: Random) -> Geometry:
+    """`geometry` with a drafter and loans, on a card that has as much memory more as they need; `geometry` where no
+    try has a plan that reads something over the link."""
+    for number in range(TRIES):
+        lending = _drawn(geometry, rng)
+        if number:  # all blobs fitted the first time, so some of them get no slot
+            most = max(6, geometry.inventory().num_pairs * rng.choice((3, 5, 8)) // 10)
+            lending = replace(lending, num_cache_slots=most)
+        plan = lending.plan()
+        if not isinstance(plan, Refusal) and plan.num_missing_pairs:
+            return lending
+    return geometry
+
+
+def _drawn(geometry: Geometry, rng: Random) -> Geometry:
+    has_room = rng.random() < ROOM_SHARE
+    is_elastic = not has_room or rng.random() < ELASTIC_SHARE
+    lends_block = is_elastic and rng.random() < 0.7
+    stride_bytes = align_up(max(geometry.blob_bytes), SLOT_ALIGNMENT_BYTES)
+    blob_bytes, num_experts = rng.choice(BLOB_BYTES), rng.choice((3, 4, 5, 9))
+    if has_room and num_experts * align_up(blob_bytes, SLOT_ALIGNMENT_BYTES) < stride_bytes:
+        num_experts = -(-2 * stride_bytes // blob_bytes)
+    if rng.random() < 0.15:  # more dirty slots than one group of copies has
+        num_experts = -(-rng.choice((17, 20, 33)) * stride_bytes // blob_bytes)
+    head_bytes = rng.choice(HEAD_BYTES)
+    lends_head = is_elastic and head_bytes > 0 and rng.random() < 0.8
+    draft_head_bytes = rng.choice(HEAD_BYTES)
+    repeats = is_elastic and rng.random() < 0.7  # the core needs neither block nor head for it, whatever switches do
+    segment_bytes = rng.choice(SEGMENT_BYTES) if is_elastic else geometry.segment_bytes
+    more_bytes = num_experts * align_up(blob_bytes, SLOT_ALIGNMENT_BYTES) + head_bytes + draft_head_bytes + 1024
+    return replace(
+        geometry,
+        arena_bytes=align_up(geometry.arena_bytes + more_bytes, segment_bytes),
+        segment_bytes=segment_bytes,
+        drafter_experts=num_experts,
+        drafter_blob_bytes=blob_bytes,
+        draft_head_bytes=draft_head_bytes,
+        head_bytes=head_bytes,
+        room_min_tokens=rng.choice((0, 0, *THRESHOLDS)) if has_room else -1,
+        is_elastic=is_elastic,
+        lends_block=lends_block,
+        lends_head=lends_head,
+        retains_startup=is_elastic and rng.random() < 0.3,
+        repeat_min_tokens=rng.choice(THRESHOLDS) if repeats else -1,
+    )

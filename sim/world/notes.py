@@ -1,0 +1,61 @@
+"""What happened in a world that a campaign wants to have seen: names and counts, for `Driver.sometimes`.
+
+Judges nothing, so it may look at the machine's own state.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from sim.world.card import Card
+from sim.world.checks import is_out
+from sim.world.loans import CACHE, ROOM_CLOSES, ROOM_OPENS, Act, comes, goes
+from strata.core.commands import MAX_COPY_GROUP, Access, Command, Copy, GraphLaunch
+from strata.core.lending.loan import LoanPhase
+from strata.core.serving.states import Reading, State, Windowing
+
+Notes = Counter[str]
+
+
+def note_state(notes: Notes, state: State) -> None:
+    """Of the chunk under way, and of a refill."""
+    if isinstance(state, Reading):
+        chunk = state.chunk
+        notes["streaming chunk" if chunk.is_streaming else "routed chunk"] += 1
+        notes["second chunk on a loan"] += chunk.first_entry > 0 and state.at.loan is not None
+        notes["ring went round"] += chunk.ring.num_issued > chunk.ring.num_slots
+    if state.at.loan is not None and state.at.loan.phase is LoanPhase.RESTORING:
+        notes["more than one copy group refilled"] += len(state.at.loan.slots) > MAX_COPY_GROUP
+
+
+def note_loans(notes: Notes, card: Card, words: Sequence[str]) -> None:
+    """`words`: the acts of the move that is over."""
+    notes.update(words)
+    notes["loan opened"] += goes(CACHE) in words
+    journal, lent, state = card.device.journal, card.lent, card.runner._state
+    are_out = [
+        opened in journal.words and closed not in journal.words
+        for opened, closed in ((ROOM_OPENS, ROOM_CLOSES), (goes(CACHE), comes(CACHE)))
+    ]
+    notes["room, slots and segments out at once"] += all(are_out) and is_out(card)
+    room = state.at.room
+    if room is not None:
+        written = {extent.offset_bytes for extent in journal.entries if lent.block.contains(extent)}
+        notes["more than one group of room slots written"] += len(written) > MAX_COPY_GROUP
+        notes["room in a read that streams"] += isinstance(state, Reading) and state.chunk.is_streaming
+        notes["room slot home before the read ends"] += isinstance(state, Reading) and bool(journal.homes)
+        notes["block restored behind the first window"] += isinstance(state, Windowing) and bool(journal.homes)
+
+
+def struck_by(card: Card, command: Command) -> str:
+    """What a failure met, in the words of loans; "" for what every read has."""
+    match command:
+        case GraphLaunch() if card.runner._state.at.is_lending:
+            return "first window"
+        case Copy():
+            targets = [pair.target for pair in command.pairs if isinstance(pair.target, Access)]
+            if any((target.content or "").startswith(f"blob {card.geometry.num_layers} ") for target in targets):
+                return "copy into the block"
+            return "copy into a head" if any(target.owner in ("head", "draft head") for target in targets) else ""
+        case _ if isinstance(command, Act):
+            return card.lent.word(command)
+    return ""
