@@ -71,16 +71,16 @@ def read_cells(cells: Tensor, type_id: int, numbers: Tensor) -> None:
     """numbers[r] = cells[r]. cells: uint8 [rows, cell bytes]; numbers: f32 [rows, Hkv, D], strided but for D."""
     rows, heads, head_dim = numbers.shape
     size = heads * head_dim if type_id == Q8_0 else heads * head_dim // 2
-    codes = cells[:, :size].view(rows, heads, -1)
+    codes = cells[:, :size].view(rows, heads, size // heads)
     if type_id == Q8_0:
         numbers.copy_(codes.view(torch.int8))
     else:
-        pairs = numbers.view(rows, heads, -1, 2)
+        pairs = numbers.view(rows, heads, head_dim // 2, 2)
         pairs[..., 0].copy_(codes & 15)
         pairs[..., 1].copy_(codes >> 4)
         numbers.sub_(8)
-    scales = cells[:, size:].view(torch.float16).view(rows, heads, -1, 1)
-    numbers.view(rows, heads, -1, BLOCK).mul_(scales)
+    scales = cells[:, size:].view(torch.float16).view(rows, heads, head_dim // BLOCK, 1)
+    numbers.view(rows, heads, head_dim // BLOCK, BLOCK).mul_(scales)
 
 
 def _inverse(scale: Tensor) -> Tensor:
