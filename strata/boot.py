@@ -327,6 +327,7 @@ def replay_commands(trace: CommandTrace, *, has_bytes: bool) -> Replayed:
             f"a card of real bytes refused: segment_bytes={trace.sizes.segment_bytes:,} B are not whole pages of "
             f"{page_bytes:,} B; give --payload none"
         )
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))  # for the reason that `open_twin` gives
     programs = fingerprint_programs(program_names(trace), digest=positional_digest, fill=fill_pattern)
     return replay_on_twin(trace, BytesPayload, programs, fill_pack=_fill_view)
 
