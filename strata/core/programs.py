@@ -181,7 +181,7 @@ class CommitArgs:
 @dataclass(frozen=True, slots=True)
 class DraftInputArgs:
     """buffers.hidden row i = the projection of token i and hidden row i, for `rows` of them; both are given by extents
-    of exactly so many rows. `hidden` is the trunk's (before its output norm), or, where `is_own`, the drafter's, as
+    of exactly so many rows. `hidden` is the trunk's as its last layer leaves it, or, where `is_own`, the drafter's, as
     `draft head` left it. `source_header` None: buffers.header is right (a prompt chunk); else header.position becomes
     source_header.position - `behind`, the position of the first pair's hidden row."""
 

@@ -86,7 +86,6 @@ def _spec(
         ffn_norm=rules.ffn_norm,
         gating=rules.gating,
         normalizes_expert_weights=hyper.normalizes_expert_weights,
-        drafts_behind_output_norm=rules.drafts_behind_output_norm,
     )
 
 

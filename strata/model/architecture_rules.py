@@ -25,8 +25,7 @@ class ArchitectureRules:
     """`has_qkv_bias`: the three biases must be there; without it, as for `attn_output.bias`, they may be.
     `may_have_qk_norm`: a file may have the two norms that `has_qk_norm` asks for. `is_ffn_shared_by_used_experts`:
     without an expert width of its own, feed_forward_length is that of all used experts together. `head_map`: of the
-    recurrent layers, None where all layers attend. `has_router_bias`: the choice of experts has a bias.
-    `drafts_behind_output_norm`: see `ModelSpec`."""
+    recurrent layers, None where all layers attend. `has_router_bias`: the choice of experts has a bias."""
 
     rope_pairing: RopePairing
     experts: ExpertUse
@@ -41,7 +40,6 @@ class ArchitectureRules:
     gating: Gating = Gating.SOFTMAX
     has_router_bias: bool = False
     has_leading_dense_blocks: bool = False
-    drafts_behind_output_norm: bool = True
 
 
 def _hybrid(experts: ExpertUse, head_map: HeadMap) -> ArchitectureRules:
@@ -78,6 +76,5 @@ ARCHITECTURES: dict[str, ArchitectureRules] = {
         gating=Gating.SIGMOID,
         has_router_bias=True,
         has_leading_dense_blocks=True,
-        drafts_behind_output_norm=False,
     ),
 }

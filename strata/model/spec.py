@@ -141,7 +141,8 @@ class ModelSpec:
 
     `is_recurrent[layer]`: a layer of `recurrent` in place of attention. `has_attention_gate`: the query projection has
     a gate behind each head's query. `ffn_norm`: which tensor of a layer normalizes what goes into its FFN.
-    `drafts_behind_output_norm`: the drafter takes the hidden row behind the output norm, not before it."""
+    `drafts_behind_output_norm`: the drafter takes the hidden row behind the output norm, as llama.cpp's graphs of all
+    these architectures do; False is the row before it, for those who compare the two."""
 
     architecture: str
     name: str

@@ -1,9 +1,9 @@
 """The programs of the drafter beside those of its layer: its input, its K/V while a prompt is read, and its head.
 
 A pair (hidden row of position p, token p + 1) becomes one row: eh_proj [RMS(embedding, enorm); RMS(hidden, hnorm)].
-Which hidden row the block was trained on differs: for Qwen it is the one behind the output norm, from the trunk and in
-the drafter's own chain alike; for GLM the one before it. The wrong one is never wrong to look at, since hnorm hides the
-magnitude: only fewer drafts are accepted.
+The hidden row is the one behind the output norm, from the trunk and in the drafter's own chain alike; so do the NextN
+graphs of llama.cpp, for Qwen and GLM (`tests/oracle/test_draft_logits.py`). The row before it is never wrong to look
+at, since hnorm hides the magnitude: only fewer drafts are accepted.
 """
 
 from dataclasses import dataclass
