@@ -270,7 +270,7 @@ class Card:
 
 def make_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Keep | None = None) -> Card | Refusal:
     """Started and idle. `keep` gets everything that the runner asks of its device, from the first command on."""
-    card = build_card(geometry, is_counting_pairs=is_counting_pairs, keep=keep)
+    card = build_card(geometry, keep=keep)
     if isinstance(card, Card):
         if is_counting_pairs:
             card.device.pairs = Pairs(card.device._graphs)
@@ -279,7 +279,7 @@ def make_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Keep
     return card
 
 
-def build_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Keep | None = None) -> Card | Refusal:
+def build_card(geometry: Geometry, *, keep: Keep | None = None) -> Card | Refusal:
     """Filled and sealed, not yet started."""
     plan = geometry.plan()
     if isinstance(plan, Refusal):
