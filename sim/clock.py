@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sim.graphs import Graph
 from strata.core.commands import (
     Command,
     Copy,
@@ -30,6 +31,7 @@ from strata.core.commands import (
     size_of,
 )
 from strata.core.extent import HostExtent
+from strata.core.programs import ExpertsArgs, ProgramArgs
 
 NS_PER_US = 1_000
 TO_DEVICE, TO_HOST = "to device", "to host"
@@ -171,6 +173,23 @@ class VirtualClock:
         paces = [(self._pace.programs[name], rows) for name, rows in programs]
         computing_ns = sum(pace.fixed_ns + rows * pace.row_ns for pace, rows in paces)
         return computing_ns + _ns(pack_read_bytes, self._pace.pack_read_bytes_per_us)
+
+
+def work_of(command: Command, graphs: Mapping[str, Graph]) -> list[tuple[str, int]]:
+    """Program and rows of a launch, or of every node of a graph; each expert that is named has all rows."""
+    match command:
+        case Launch():
+            return [(command.program, _rows_of(command.args))]
+        case GraphLaunch():
+            return [(node.launch.program, _rows_of(node.launch.args)) for node in graphs[command.graph].nodes]
+        case _:
+            return []
+
+
+def _rows_of(args: ProgramArgs) -> int:
+    if isinstance(args, ExpertsArgs) and args.experts is not None:
+        return args.rows * len(args.experts)
+    return args.rows
 
 
 def _ns(size_bytes: int, bytes_per_us: int) -> int:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sim.cells import Content
-from sim.clock import VirtualClock
+from sim.clock import VirtualClock, work_of
 from sim.errors import GraphError, PackError, UnknownProgram
 from sim.faults import Faults, targets_of
 from sim.graphs import Graph, Node, capture_graph, check_graph, take_apart
@@ -50,7 +50,6 @@ from strata.core.commands import (
 )
 from strata.core.events import Event, Failed, Reached
 from strata.core.extent import Extent, HostExtent, HostSpace
-from strata.core.programs import ExpertsArgs, ProgramArgs
 from strata.device import DeviceDescription, DeviceStatistics, Programs
 
 ARENA_ADDRESS = 0x1000_0000_0000
@@ -157,7 +156,7 @@ class SimDevice:
                 self._apply(command, by)
                 if self._clock is not None:
                     viewed_bytes = self._counts.pack_read_bytes - pack_read_bytes
-                    self._clock.charge(command, self._launches_of(command), pack_read_bytes=viewed_bytes)
+                    self._clock.charge(command, work_of(command, self._graphs), pack_read_bytes=viewed_bytes)
             self._counts.commands += 1
 
     def completions(self) -> Sequence[Event]:
@@ -266,15 +265,6 @@ class SimDevice:
                 if not command.in_place:
                     self._poison(command.extent)
 
-    def _launches_of(self, command: Command) -> list[tuple[str, int]]:
-        """Program and rows of a launch, or of every node of a graph; each expert that is named has all rows."""
-        launches: list[Launch] = []
-        if isinstance(command, Launch):
-            launches = [command]
-        elif isinstance(command, GraphLaunch):
-            launches = [node.launch for node in self._graphs[command.graph].nodes]
-        return [(launch.program, _rows_of(launch.args)) for launch in launches]
-
     def _copy(self, command: Copy, by: Operation) -> None:
         if command.publishes is not None:
             self._shadow.tables.check_publish(command.publishes, by)
@@ -367,12 +357,6 @@ class SimDevice:
     def _poison(self, extent: Extent) -> None:
         for part in self._shadow.vram.mapped_parts(extent):
             self._payload.poison(part)
-
-
-def _rows_of(args: ProgramArgs) -> int:
-    if isinstance(args, ExpertsArgs) and args.experts is not None:
-        return args.rows * len(args.experts)
-    return args.rows
 
 
 def _bytes_of(side: Side) -> Extent | HostExtent:
