@@ -56,10 +56,12 @@ class Shadow:
             self.tables.note_read(table, by)
         for found in read_cells:
             self.clocks.note_read(found, by)
-        for side, found, content in zip(writes, write_cells, contents or map(content_of, writes), strict=True):
+        for found, content in zip(write_cells, contents or map(content_of, writes), strict=True):
             self._note_write(found, by)
             for cell in found:
                 cell.content = content
+        # Only now: two writes of one command may meet, and what has melted is no cell of the second any more.
+        for side, found in zip(writes, write_cells, strict=True):
             if len(found) > 1:
                 self._melt(side)
 

@@ -78,6 +78,8 @@ WRONG: list[tuple[str, type[errors.TwinError], list[Command]]] = [
     ("half other content", errors.ContentMismatch, [copy(pack(0, 5), at(0, 5, content="blob 0 1"), PROMPT),
                                                     copy(pack(5, 8), at(4, 7, content="blob 0 2"), PROMPT),
                                                     work([at(0, 5, content="blob 0 1")])]),
+    ("written twice by one launch, under a name", errors.ContentMismatch,
+     [fill(at(0, 3)), fill(at(3, 8)), work([], [at(0, 8), at(3, 6, content="x")]), work([at(2, 6, content="y")])]),
     ("unmapped", errors.MappingError, [fill(at(40, 44, ""))]),
     ("half unmapped", errors.MappingError, [_u, fill(at(0, 16))]),
     ("map twice", errors.MappingError, [Map(5, Extent(8, 8))]),
