@@ -1,6 +1,6 @@
 """A tiny real model on the twin with bytes, without a server: what the engine computes, logits included."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from strata.core.config.values import Mtp, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions
-from strata.core.programs import SAMPLE, SampleArgs
+from strata.core.programs import SAMPLE, SAMPLED_WORD, SampleArgs
 from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest, SamplingParams
 from strata.device import Memory, Program
@@ -28,16 +28,19 @@ from strata.planning import PlannedModel, choose_drafter
 
 SEGMENT_BYTES = 1024 * 1024
 GREEDY = SamplingParams(temperature=0.0)
+ChangePrograms = Callable[[dict[str, Program]], dict[str, Program]]
 
 
 @dataclass
 class RealCard:
-    """`logits`: bytes of every window's row, in order, since the last `serve` began."""
+    """`logits`: bytes of every window's rows that stood, in order, since the last `serve` began. `terminators` end a
+    reply, and are its last token then."""
 
     planned: PlannedModel
     device: SimDevice
     runner: Runner
     logits: list[bytes] = field(default_factory=list)
+    terminators: tuple[int, ...] = ()
     cached_tokens: int = 0  # of the last request
 
     def serve(
@@ -60,11 +63,11 @@ class RealCard:
             if isinstance(outcome, HasClosed):
                 return sampled
             if isinstance(outcome, HasSampled):
-                sampled.append(outcome.token_id)
-                if len(sampled) == max_tokens:
+                sampled += outcome.token_ids
+                if len(sampled) == max_tokens or sampled[-1] in self.terminators:
                     self.runner.end()
                     return sampled
-                self.runner.resume(outcome.token_id)
+                self.runner.resume(*outcome.token_ids)
 
 
 @contextmanager
@@ -75,8 +78,11 @@ def real_card(
     arena_bytes: int = 16 * SEGMENT_BYTES,
     faults: Faults | None = None,
     mtp: Mtp | None = None,
+    terminators: tuple[int, ...] = (),
+    change: ChangePrograms = dict,
 ) -> Iterator[RealCard]:
-    """Started and idle. One thread: bits must not depend on how many there are, and tests run beside others."""
+    """Started and idle, with the programs that `change` makes of the model's. One thread: bits must not depend on how
+    many there are, and tests run beside others."""
     torch.set_num_threads(1)
     config = ServeConfig(str(path), mtp=mtp)
     file = open_model(path)
@@ -103,27 +109,32 @@ def real_card(
     logits: list[bytes] = []
     device = SimDevice(
         description,
-        with_recorder(programs, logits),
+        with_recorder(change(dict(programs)), logits),
         BytesPayload(description),
         manifest=pack_manifest(plan),
         faults=faults,
     )
     fill_pack(device, planned)
     device.seal()
-    runner = Runner(device, Recipe(plan, dense_reads(spec)), terminators=(), pause=lambda: None, digest=digest_of)
+    runner = Runner(
+        device, Recipe(plan, dense_reads(spec)), terminators=terminators, pause=lambda: None, digest=digest_of
+    )
     try:
         runner.start()
-        yield RealCard(planned, device, runner, logits)
+        yield RealCard(planned, device, runner, logits, terminators)
     finally:
         device.close()
 
 
 def with_recorder(programs: Mapping[str, Program], logits: list[bytes]) -> dict[str, Program]:
-    """The same programs; `sample` first notes the logits that it is given."""
+    """The same programs; `sample` notes the logits of the rows that stand, as it was given them."""
 
     def sample(memory: Memory, args: SampleArgs) -> None:
         row_bytes = args.window.logits.size_bytes // args.buffers.max_rows
-        logits.append(bytes(memory.read(args.window.logits.part(offset_bytes=0, size_bytes=row_bytes)).numpy()))
+        given = args.window.logits.part(offset_bytes=0, size_bytes=args.rows * row_bytes)
+        data = bytes(memory.read(given).numpy())
         programs[SAMPLE](memory, args)
+        words = memory.write(args.window.result).view(torch.int64)
+        logits.extend(data[at * row_bytes : (at + 1) * row_bytes] for at in range(int(words[SAMPLED_WORD])))
 
     return {**programs, SAMPLE: sample}
