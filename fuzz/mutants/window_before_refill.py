@@ -1,6 +1,6 @@
 """The first window does not take the lent slots back."""
 
 MODULE = "strata.core.serving.machine"
-FRAGMENT = "        at, orders = bring_home(self.plan, self.places, at)\n        if has_room"
-REPLACEMENT = "        orders = Orders()\n        if has_room"
+FRAGMENT = "at, orders = bring_home(self.plan, self.places, at)\n        if at.is_coming"
+REPLACEMENT = "orders = Orders()\n        if at.is_coming"
 SOURCE = "lending.md 5, invariant 7"

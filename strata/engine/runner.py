@@ -12,6 +12,7 @@ from strata.core.commands import Fill
 from strata.core.errors import DeviceError, DeviceLost
 from strata.core.events import Failed, Reached
 from strata.core.lending.ledger import Ledger
+from strata.core.memory.planner import Plan
 from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES, SAMPLED_WORD
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.conversations import ParkedConversations
@@ -22,7 +23,7 @@ from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.recurrent_state import commit_launches
 from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
-from strata.core.serving.states import Idle, Lending, Reading, State, Windowing, first_state, landed
+from strata.core.serving.states import Homing, Idle, Lending, Reading, State, Windowing, first_state, landed
 from strata.core.serving.steps import (
     Arrived,
     Began,
@@ -199,6 +200,9 @@ class Runner:
         """All sampled tokens were taken: run the next window behind the last."""
         assert token_ids == self._sampled, (token_ids, self._sampled)
         self._step(Continued(token_ids))
+        while isinstance(self._state, Homing):
+            self._gather()
+            self._step(Arrived())
 
     def end(self, *, num_taken: int | None = None) -> None:
         """The reply is over with the first `num_taken` of the tokens that were sampled last, or all of them. All is at
@@ -241,7 +245,7 @@ class Runner:
 
     def _step(self, event: ServingEvent) -> None:
         self._state, orders = self._machine.step(self._state, event)
-        self._read = _with_geometry(self._read, self._state)
+        self._read = _with_geometry(self._read, self._state, self._recipe.plan)
         self._order(orders)
         self._state = landed(self._state)
         self._publish()
@@ -324,11 +328,12 @@ def _with_takeover(read: ReadFacts, state: State) -> ReadFacts:
     return replace(read, read_from=takeover.read_from, unparked_tokens=unparked_tokens)
 
 
-def _with_geometry(read: ReadFacts, state: State) -> ReadFacts:
+def _with_geometry(read: ReadFacts, state: State, plan: Plan) -> ReadFacts:
     """How the request is read, once that is decided."""
     if read.chunk_tokens or not isinstance(state, Lending | Reading):
         return read
-    loan, segments = state.at.loan, state.at.segments
+    loan = state.at.loan
+    has_segments = state.at.segments is not None or (isinstance(state, Lending) and state.takes_segments)
     layout = state.layout if isinstance(state, Lending) else state.chunk.layout
     return replace(
         read,
@@ -337,5 +342,5 @@ def _with_geometry(read: ReadFacts, state: State) -> ReadFacts:
         lent_slots=len(loan.slots) if loan else 0,
         lent_bytes=loan.extent.size_bytes if loan else 0,
         room_slots=len(state.at.room.slots) if state.at.room else 0,
-        moved_segments=segments.zone.num_segments if segments else 0,
+        moved_segments=plan.zone.num_segments if plan.zone and has_segments else 0,
     )

@@ -47,6 +47,7 @@ from strata.core.serving.standing import Standing, notify
 from strata.core.serving.startup import mend
 from strata.core.serving.states import (
     Closing,
+    Homing,
     Idle,
     Lending,
     Reading,
@@ -110,7 +111,12 @@ class Machine:
             case Closing(request=GenerationRequest() as request), Arrived():
                 return self._first_window(state.at, request)
             case Windowing(), Continued(token_ids):
-                return self._next_window(state, token_ids)
+                go_on = self._await_home if state.at.is_coming_home else self._next_window
+                return go_on(state, token_ids)
+            case Homing(), Arrived():
+                return self._next_window(replace(state.window, at=state.at), state.token_ids)
+            case Homing(), Ended():
+                return self._end(replace(state.window, at=state.at), state.token_ids)
             case Windowing(), Ended(token_ids):
                 return self._end(state, token_ids)
             case Reading(), Ended():
@@ -121,7 +127,7 @@ class Machine:
                 at, acts = _settled(state.at)
                 return Idle(replace(at, is_broken=False)), Orders(acts=acts)
             case _, Broke():
-                at = replace(state.at, session=NO_SESSION, is_broken=True, room=self._lost_room(state.at))
+                at = replace(state.at, session=NO_SESSION, is_broken=True, checks=(), room=self._lost_room(state.at))
                 drafter = (Stream.DRAFTER,) if self.plan.draft else ()
                 return self._close(at, None, (*PROMPT_STREAMS, Stream.VERIFIER, *drafter))
         raise AssertionError(f"{type(event).__name__} is illegal in {type(state).__name__}")
@@ -278,11 +284,18 @@ class Machine:
         position = len(request.prompt_ids) - 1
         assert len(at.session.ids) == position, (len(at.session.ids), position)
         at, orders = bring_home(self.plan, self.places, at)
+        if at.is_coming_home:
+            at, orders = replace(at, checks=orders.checks), replace(orders, checks=())
         if has_room:
             room = Room(self.plan.block, self.plan.room, first_slot=0)
             orders = replace(orders, acts=(*orders.acts, room.open, room.close))
         state = Windowing(at, request, request.prompt_ids[-1], num_left=request.max_tokens)
         return self._window(state, orders.then(first_inputs(self.plan, request)))
+
+    def _await_home(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
+        """The first window is done, and the client has its token; block and parts may still be on their way."""
+        at, notice = notify(replace(state.at, checks=()), (Stream.COPY,))
+        return Homing(at, state, token_ids), Orders(checks=state.at.checks).then(notice)
 
     def _next_window(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
         """Behind a window of which `token_ids` were taken. Nothing is lent any more, so the drafter may run."""
@@ -297,13 +310,13 @@ class Machine:
 
     def _end(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
         """The reply took `token_ids` of what its last window gave."""
-        at, acts = _settled(state.at)
-        at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
+        at = replace(state.at, session=state.at.session.grown(state.token_id, *token_ids[:-1]))
         committed = self._committed(state, token_ids)
-        if not committed.commands:
+        if not committed.commands and not at.is_coming_home:
+            at, acts = _settled(at)
             return Idle(at), Orders(acts=acts)
-        at, notice = notify(at, (Stream.VERIFIER,))
-        return Settling(at), Orders(acts=acts).then(committed).then(notice)
+        at, notice = notify(replace(at, checks=()), _window_streams(at))
+        return Settling(at), replace(committed, checks=state.at.checks).then(notice)
 
     def _committed(self, state: Windowing, token_ids: tuple[int, ...]) -> Orders:
         version = state.at.table_version
@@ -311,7 +324,8 @@ class Machine:
 
     def _window(self, state: Windowing, orders: Orders) -> tuple[State, Orders]:
         orders = orders.then(window(self.plan, rows=state.rows, table_version=state.at.table_version))
-        at, notice = notify(state.at, _window_streams(state.at))
+        streams = (Stream.VERIFIER,) if state.at.is_coming_home else _window_streams(state.at)
+        at, notice = notify(state.at, streams)
         return replace(state, at=at), orders.then(notice)
 
 
@@ -335,6 +349,5 @@ def _closing_streams(at: Standing) -> tuple[Stream, ...]:
 
 
 def _window_streams(at: Standing) -> tuple[Stream, ...]:
-    """Behind a loan the first window ends only when everything is home, the drafter's block too: nothing that reads
-    the block is launched before (`lending.md` 5, 7)."""
+    """Behind which everything is home, the drafter's block too."""
     return (Stream.VERIFIER, Stream.COPY) if at.is_lending else (Stream.VERIFIER,)

@@ -11,15 +11,16 @@ from strata.core.memory.planner import Plan
 from strata.core.serving.conversations import NOTHING_PARKED, ParkedConversations
 from strata.core.serving.prefix import NO_SESSION, Session
 from strata.core.serving.startup import FIRST_TABLE_VERSION
-from strata.core.serving.steps import Orders
+from strata.core.serving.steps import Check, Orders
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`serial` numbers the notices, so that no two tags are equal; `session` is what K/V holds, `parked` what host
     memory holds; `table_version` the table published last. Three kinds of loan may be out: `loan` of cache slots,
-    `room` and `segments`. `is_broken`: a command failed since all was at rest, so what it was to write is anything;
-    `ordered`: the acts that are in the books once the shell says that they took place."""
+    `room` and `segments`; `checks` are still to be made of what comes home of these. `is_broken`: a command failed
+    since all was at rest, so what it was to write is anything; `ordered`: the acts that are in the books once the shell
+    says that they took place."""
 
     ledger: Ledger
     backing: Backing
@@ -30,12 +31,19 @@ class Standing:
     loan: Loan | None = None
     room: Room | None = None
     segments: SegmentLoan | None = None
+    checks: tuple[Check, ...] = ()
     is_broken: bool = False
     ordered: tuple[Act, ...] = ()
 
     @property
     def is_lending(self) -> bool:
         return not (self.loan is None and self.room is None and self.segments is None)
+
+    @property
+    def is_coming_home(self) -> bool:
+        """Copies that the first window does not wait for may be under way: nothing drafts, and no loan is over, before
+        they have landed (`lending.md` 5, 7 and 21)."""
+        return not (self.room is None and self.segments is None)
 
     def booked(self, num_acts: int | None = None) -> "Standing":
         """The first `num_acts` of what was ordered took place, or all of it."""

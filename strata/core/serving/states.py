@@ -65,7 +65,16 @@ class Windowing:
     rows: int = 1
 
 
-State = Idle | Parking | Restoring | Lending | Reading | Closing | Settling | Windowing
+@dataclass(frozen=True, slots=True)
+class Homing:
+    """The first window's token is out; what it did not wait for is awaited, before drafts or a second window."""
+
+    at: Standing
+    window: Windowing
+    token_ids: tuple[int, ...]
+
+
+State = Idle | Parking | Restoring | Lending | Reading | Closing | Settling | Windowing | Homing
 
 
 def first_state(plan: Plan) -> Idle:
