@@ -110,6 +110,8 @@ class Drawer:
             self._shared = BUSY_SHARED if geometry.can_rewind else ALL_OR_NOTHING
         thresholds = [least for least in (geometry.room_min_tokens, geometry.repeat_min_tokens) if least > 0]
         self._fresh += tuple(least + step for least in thresholds for step in (-1, 0, 0, 1))
+        if geometry.drafter_experts and geometry.context_tokens > SHORT_CONTEXT:
+            self._fresh += (1025, 1025, 2049)  # the last chunk streams too, and only then may a room's slot still fly
         self._after: list[Sequence[int]] = [(0, 1, 2, 3, 5, 8, 13, 21, 40)]
         if geometry.drafter_experts:  # as far as the acts of both ways reach, and the acts of a room
             self._after += [range(60), range(4)]
