@@ -36,6 +36,8 @@ class EngineStatistics:
     room_bytes: int  # copied back into it
     num_segment_loans: int  # times that segments went behind the arena, the one of the start included
     restored_bytes: int  # copied back into regions that were away
+    num_drafts: int  # tokens that were drafted
+    num_drafts_accepted: int  # of them, those that the model then said
     num_parked: int  # conversations in host memory now
     held_bytes: int  # of them
     num_hits: int  # requests that found their longest prefix there

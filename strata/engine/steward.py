@@ -39,6 +39,13 @@ def read_line(timings: Timings) -> str:
     )
 
 
+def draft_part(timings: Timings) -> str:
+    """What a request's line says behind its read, where something was drafted for it."""
+    if not timings.draft_n:
+        return ""
+    return f"; {timings.draft_n_accepted} of {timings.draft_n} drafts accepted in {timings.predicted_n} tokens"
+
+
 def _parts(read: ReadFacts) -> str:
     """What there is to say beside the geometry."""
     parked = f", parked {format_bytes(read.parked_bytes)}" if read.parked_bytes else ""
@@ -146,6 +153,8 @@ class Steward:
             room_bytes=counts.room_bytes,
             num_segment_loans=counts.num_segment_loans,
             restored_bytes=counts.restored_bytes,
+            num_drafts=counts.num_drafts,
+            num_drafts_accepted=counts.num_drafts_accepted,
             num_parked=len(parked.listed),
             held_bytes=parked.used_bytes,
             num_hits=parked.counts.num_hits,
@@ -212,7 +221,7 @@ class Steward:
         self._predicted_tokens += reply.num_sampled
         self._num_finished += isinstance(last, Finished)
         if isinstance(last, Finished):
-            log.info("%s", read_line(last.timings))
+            log.info("%s%s", read_line(last.timings), draft_part(last.timings))
         self._num_broken += isinstance(last, Broken)
         self._num_cancelled += last is None
 

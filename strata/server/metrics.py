@@ -51,6 +51,8 @@ _COUNTERS = (
     ("room_bytes", "strata_room_bytes", "Bytes copied back into the drafter's block"),
     ("num_segment_loans", "strata_segment_loans", "Times that segments were moved behind the arena, at start included"),
     ("restored_bytes", "strata_restored_bytes", "Bytes copied back into regions whose segments were away"),
+    ("num_drafts", "strata_drafts", "Tokens that were drafted"),
+    ("num_drafts_accepted", "strata_drafts_accepted", "Of them, those that the model then said"),
     ("num_hits", "strata_parked_hits", "Requests that found their longest prefix in host memory"),
     ("num_parkings", "strata_conversations_parked", "Times that a conversation was copied to host memory"),
     ("num_restores", "strata_conversations_restored", "Times that a conversation came back to the card"),

@@ -129,6 +129,8 @@ class ScriptedEngine:
             room_bytes=512,
             num_segment_loans=1,
             restored_bytes=1024,
+            num_drafts=9,
+            num_drafts_accepted=5,
             num_parked=2,
             held_bytes=2048,
             num_hits=4,
