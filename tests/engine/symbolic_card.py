@@ -93,8 +93,9 @@ class Card:
     rng: random.Random
     commands: list[Command] = field(default_factory=list)
 
-    def play(self) -> None:
-        """What the programs would have left in staging before the next look at it."""
+    def play(self, *, num_standing: int | None = None) -> None:
+        """What the programs would have left in staging before the next look at it. `num_standing`: rows of a window
+        that stand, drawn where it is None."""
         counts = [self.rng.choice((0, 0, 1, 5)) for _ in range(self.plan.inventory.num_experts)]
         staged = self.payload.host(self.plan.staging.router_counts)
         staged[:] = struct.pack(f"<{len(counts)}i", *counts)
@@ -102,7 +103,7 @@ class Card:
         state = self.runner._state
         num_rows = state.rows if isinstance(state, Windowing) else 1
         words = [self.rng.randrange(self.plan.inventory.vocab_size) for _ in range(RESULT_BYTES // 8)]
-        words[programs.SAMPLED_WORD] = self.rng.randint(1, num_rows)
+        words[programs.SAMPLED_WORD] = self.rng.randint(1, num_rows) if num_standing is None else num_standing
         result[:] = struct.pack(f"<{len(words)}q", *words)
 
     def serve(self, request: GenerationRequest, *, cancel_after_steps: int | None = None) -> int:

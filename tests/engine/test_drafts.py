@@ -83,6 +83,28 @@ def test_no_window_is_wider_than_what_the_reply_may_still_have():
     assert graphs(served) == ["window 1", "window 1"]  # a window of one row needs no draft
 
 
+@pytest.mark.parametrize(("window_rows", "num_windows"), [(5, 0), (6, 1), (8, 3)])
+def test_the_last_windows_of_a_full_context_are_narrow_where_the_drafter_has_no_cells(window_rows, num_windows):
+    """The drafter's last step would write the cell of position 4,096 or one behind it. The last window has one row
+    anyway, since one token is left."""
+    served = card(window_rows=window_rows)
+    served.runner.begin(prompt(4080, max_tokens=16))
+    widths = {}
+    num_left = 16
+    while num_left:
+        served.play(num_standing=1)
+        outcome = served.runner.advance(is_cancelled=False)
+        if isinstance(outcome, HasSampled):
+            state = served.runner._state
+            assert isinstance(state, Windowing)
+            widths[num_left] = state.rows
+            num_left -= 1
+            if num_left:
+                served.runner.resume(*outcome.token_ids)
+    narrow = [left for left, rows in widths.items() if rows == 1]
+    assert narrow == [16, *range(1 + num_windows, 0, -1)]
+
+
 def test_nothing_drafts_while_the_block_is_not_at_home():
     """The room is open or its slots are on their way home until the first window is done."""
     served = card()

@@ -67,7 +67,7 @@ from strata.core.serving.steps import (
     Started,
     Upload,
 )
-from strata.core.serving.windows import commit, drafts, first_inputs, graph_rows, window
+from strata.core.serving.windows import commit, drafts, first_inputs, next_rows, window
 
 PROMPT_STREAMS = (Stream.PROMPT, Stream.COPY)
 
@@ -302,7 +302,7 @@ class Machine:
         at, acts = _settled(state.at)
         at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
         num_left = state.num_left - len(token_ids)
-        rows = min(num_left, graph_rows(self.plan)[-1])
+        rows = next_rows(self.plan, position=len(at.session.ids), num_left=num_left)
         orders = Orders(acts=acts).then(self._committed(state, token_ids))
         if rows > 1:
             orders = orders.then(drafts(standing_rows=len(token_ids), table_version=at.table_version))

@@ -31,6 +31,15 @@ def graph_rows(plan: Plan) -> range:
     return range(1, 1 + (plan.options.window_rows if plan.draft else 1))
 
 
+def next_rows(plan: Plan, *, position: int, num_left: int) -> int:
+    """Rows of a window behind the first, whose first row is at `position`, of a reply that has `num_left` tokens to
+    come. The drafter always drafts for a whole window, and its last step writes the cell of two positions before that
+    of the last row: it stays off where the context ends before."""
+    most = graph_rows(plan)[-1]
+    has_cells = position + most - 3 < plan.options.context_tokens
+    return min(num_left, most) if has_cells else 1
+
+
 def first_inputs(plan: Plan, request: GenerationRequest) -> Orders:
     """Sampler inputs go up here and not when the request begins: a read that is given up then leaves no copy behind
     that nobody waited for, while the next request writes its staging."""
