@@ -18,9 +18,20 @@ ARENA_BYTES = 5 << 18
 NUM_ROOM_SLOTS = 46
 
 
-def card(room_min: int = 0, *, ring_slots: int | None = 4, **rest: object) -> Card:
+def card(
+    room_min: int = 0,
+    *,
+    ring_slots: int | None = 4,
+    min_cache_slots: int = 4,
+    num_cache_slots: int | None = None,
+    **rest: object,
+) -> Card:
     options = PlanOptions(
-        4096, min_cache_slots=4, ring_slots=ring_slots, policy=LendingPolicy(room_min_tokens=room_min)
+        4096,
+        min_cache_slots=min_cache_slots,
+        num_cache_slots=num_cache_slots,
+        ring_slots=ring_slots,
+        policy=LendingPolicy(room_min_tokens=room_min),
     )
     return symbolic_card(drafting_inventory(), options, arena_bytes=ARENA_BYTES, **rest)  # type: ignore[arg-type]
 
@@ -153,8 +164,9 @@ def test_chunk_and_rule_are_planned_as_if_there_were_no_room():
 
 
 def test_slots_go_home_while_the_last_chunk_still_runs():
-    """The first copy home is issued before the read is over."""
-    served = card()
+    """Where nothing else has to come home first: the first copy home is issued before the read is over."""
+    served = card(min_cache_slots=30, num_cache_slots=30)
+    assert served.plan.lendable is None
     del served.commands[:]
     served.runner.begin(prompt(2600, max_tokens=1))
     while not isinstance(served.runner._state, Reading) or not home_bytes(served):

@@ -69,6 +69,7 @@ from strata.core.serving.steps import (
 )
 from strata.core.serving.windows import commit, drafts, first_inputs, next_rows, window
 
+NO_ORDERS = Orders()
 PROMPT_STREAMS = (Stream.PROMPT, Stream.COPY)
 
 
@@ -234,7 +235,8 @@ class Machine:
         if state.chunk.is_streaming:
             experts = tuple(range(self.plan.inventory.num_experts))
         chunk, uploads, commands = read_experts(self.recipe, state.chunk, self.places, experts)
-        if at.room is not None and num_read == len(state.request.prompt_ids) - 1:
+        has_link = at.loan is None and at.segments is None  # else what the first window waits for would queue behind it
+        if at.room is not None and has_link and num_read == len(state.request.prompt_ids) - 1:
             room, home = return_read_slots(self.plan, at.room, chunk)
             at, commands = replace(at, room=room), commands + home
         chunk = replace(chunk, layer=chunk.layer + 1)
@@ -263,7 +265,8 @@ class Machine:
         """Everything is at rest: take back what was lent, if anything was, and make whole what broke."""
         if not at.is_lending and not at.is_broken:
             return Idle(at), Orders()
-        at, orders = bring_home(self.plan, self.places, at)
+        at, orders, later = bring_home(self.plan, self.places, at)
+        orders = orders.then(later)
         if at.is_broken:
             at = replace(at, table_version=at.table_version + 1)
             orders = orders.then(mend(self.plan, self.places, version=at.table_version))
@@ -283,14 +286,14 @@ class Machine:
         it is written."""
         position = len(request.prompt_ids) - 1
         assert len(at.session.ids) == position, (len(at.session.ids), position)
-        at, orders = bring_home(self.plan, self.places, at)
+        at, orders, later = bring_home(self.plan, self.places, at)
         if at.is_coming_home:
-            at, orders = replace(at, checks=orders.checks), replace(orders, checks=())
+            at, later = replace(at, checks=later.checks), replace(later, checks=())
         if has_room:
             room = Room(self.plan.block, self.plan.room, first_slot=0)
             orders = replace(orders, acts=(*orders.acts, room.open, room.close))
         state = Windowing(at, request, request.prompt_ids[-1], num_left=request.max_tokens)
-        return self._window(state, orders.then(first_inputs(self.plan, request)))
+        return self._window(state, orders.then(first_inputs(self.plan, request)), later)
 
     def _await_home(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
         """The first window is done, and the client has its token; block and parts may still be on their way."""
@@ -322,8 +325,13 @@ class Machine:
         version = state.at.table_version
         return commit(self.plan, rows=state.rows, taken_rows=len(token_ids), table_version=version)
 
-    def _window(self, state: Windowing, orders: Orders) -> tuple[State, Orders]:
-        orders = orders.then(window(self.plan, rows=state.rows, table_version=state.at.table_version))
+    def _window(self, state: Windowing, orders: Orders, later: Orders = NO_ORDERS) -> tuple[State, Orders]:
+        """`later` takes the link once the window has its inputs."""
+        launched = window(self.plan, rows=state.rows, table_version=state.at.table_version)
+        if later.commands:
+            inputs = Orders((), (Record(Stream.VERIFIER, "inputs"), Wait(Stream.COPY, "inputs")))
+            launched = inputs.then(launched).then(later)
+        orders = orders.then(launched)
         streams = (Stream.VERIFIER,) if state.at.is_coming_home else _window_streams(state.at)
         at, notice = notify(state.at, streams)
         return replace(state, at=at), orders.then(notice)
