@@ -117,13 +117,12 @@ def test_the_token_that_ends_a_reply_ends_it_inside_a_window(right: CycleModel) 
         assert (finished.reason, finished.usage.completion_tokens) == ("stop", 3)
 
 
-@pytest.mark.parametrize("name", ["right", "half"])
+@pytest.mark.parametrize(("name", "window_rows"), [("right", 8), ("half", 3)])
 def test_replies_up_to_the_end_of_the_context_are_those_without_drafts(
-    request: pytest.FixtureRequest, name: str
+    request: pytest.FixtureRequest, name: str, window_rows: int
 ) -> None:
-    """The drafter writes no cell past its K/V: the twin would see it."""
+    """The drafter writes no cell past its K/V, which its program would refuse."""
     model: CycleModel = request.getfixturevalue(name)
-    window_rows = 5
     with talking(model, window_rows) as wide, talking(model, 1) as one:
         for num_left in range(1, window_rows + 3):
             ids = (LETTERS * 2)[: CONTEXT - num_left - 1] + b"\n"

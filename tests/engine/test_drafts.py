@@ -12,6 +12,7 @@ from strata.core.inventory import ModelInventory
 from strata.core.lending.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.states import Windowing
+from strata.core.serving.windows import next_rows
 from strata.engine.runner import HasSampled
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
 
@@ -197,3 +198,14 @@ def test_whatever_fails_the_next_request_is_drafted_for():
         assert served.serve(prompt(60, max_tokens=9, first=1)) == 9
         assert any(name.startswith("draft") for name in graphs(served))
     assert {"GraphLaunch", "Record", "Wait", "Notify", "Copy", "Launch"} <= kinds
+
+
+@pytest.mark.parametrize("window_rows", range(1, 9))
+def test_no_draft_lies_past_the_context(window_rows):
+    """The drafts of a window are pairs from the session's last token on, one position each; its end is its last."""
+    plan = card(window_rows=window_rows).plan
+    context = plan.options.context_tokens
+    for held_tokens in range(context - 12, context):
+        rows = next_rows(plan, position=held_tokens, num_left=30)
+        positions = range(held_tokens - 1, held_tokens - 1 + window_rows - 1)
+        assert rows == (window_rows if all(position < context for position in positions) else 1)
