@@ -136,6 +136,7 @@ class Runner:
         self._step(Started())
         if self._is_touched:
             self._touch()
+            self._step(Started())  # the touch has brought home what was lent from the start
 
     def _touch(self) -> None:
         """A request of its own, read in a chunk and answered by a window; it counts for nothing."""
