@@ -38,6 +38,11 @@ class SegmentLoan:
     def restoring(self) -> "SegmentLoan":
         return replace(self, phase=SegmentPhase.RESTORING)
 
+    def check_settled(self, backing: "Backing") -> None:
+        """The way home was ordered, and every segment is there."""
+        assert self.phase is SegmentPhase.RESTORING, self
+        assert backing == at_home(self.zone), (self, backing)
+
 
 @dataclass(frozen=True, slots=True)
 class Backing:

@@ -341,6 +341,8 @@ def _settled(at: Standing) -> tuple[Standing, tuple[Act, ...]]:
     """What was awaited behind a way home has been reached: whatever loan there was is over, and the room closes."""
     if at.loan is not None:
         at.loan.check_settled(at.ledger)
+    if at.segments is not None:
+        at.segments.check_settled(at.backing)
     acts = (at.room.close,) if at.room is not None and at.ledger.is_owner(PROMPT, at.room.extent) else ()
     return replace(at, loan=None, room=None, segments=None), acts
 
