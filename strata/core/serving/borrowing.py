@@ -50,14 +50,15 @@ def clear_lent(plan: Plan, places: Addresses, loan: Loan, *, version: int) -> Or
 
 def lend(plan: Plan, at: Standing, *, takes_segments: bool) -> tuple[Standing, tuple[Act, ...]]:
     """What is reserved passes to the prompt path; the room first, so that the carve has it (`lending.md` 5, 18)."""
-    acts: tuple[Act, ...] = ()
+    slots: tuple[Transfer, ...] = ()
     if at.loan is not None:
-        at = replace(at, loan=at.loan.moved(LoanPhase.LENT))
-        acts = (at.loan.lend,) if at.loan else ()
+        loan = at.loan.moved(LoanPhase.LENT)
+        at, slots = replace(at, loan=loan), (loan.lend,)
+    acts: tuple[Act, ...] = slots
     if takes_segments:
         assert plan.zone is not None and at.segments is None, at
         at = replace(at, segments=SegmentLoan(plan.zone))
-        acts = release(plan.zone, tuple(act for act in acts if isinstance(act, Transfer)))
+        acts = release(plan.zone, slots)
     return at, acts if at.room is None else (at.room.open, *acts)
 
 
