@@ -50,7 +50,7 @@ def plan_model(config: ServeConfig) -> PlannedModel:
     options = plan_options(config, spec)
     plan = plan_card(_inventory(config, spec, options), config.arena_bytes, options)
     if isinstance(plan, Refusal):
-        raise ConfigError(f"{plan.reason} ({_least_vram(config, plan)})")
+        raise ConfigError(f"{plan.reason} ({_least_vram(config, plan)})" if plan.shortfall_bytes else plan.reason)
     return PlannedModel(config, file, spec, plan)
 
 

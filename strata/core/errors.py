@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A plan that cannot be: a value, never an exception. `shortfall_bytes` is 0 where bytes are not the reason."""
+    """A plan that cannot be: a value, never an exception. `shortfall_bytes`: what the card has too little, 0 where a
+    larger card would not help."""
 
     reason: str
     shortfall_bytes: int = 0

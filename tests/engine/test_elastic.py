@@ -8,6 +8,7 @@ from strata.core.commands import Command, Copy, GraphLaunch, Map, Transfer, Unma
 from strata.core.errors import DeviceError, Refusal
 from strata.core.events import Failed
 from strata.core.lending.policy import LendingPolicy
+from strata.core.memory.fixed import carve_fixed
 from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.states import Idle, Reading
@@ -198,10 +199,13 @@ def test_a_master_alone_leaves_the_block_to_the_room():
     assert_all_home(served)
 
 
-def test_a_zone_of_less_than_a_segment_is_refused_with_the_missing_bytes():
-    plan = plan_card(drafting_inventory(), 1 << 21, options(MASTER, segment_bytes=1 << 20))
-    assert isinstance(plan, Refusal)
-    assert "elastic loan refused" in plan.reason and plan.shortfall_bytes > 0
+def test_a_zone_of_less_than_a_segment_is_refused_and_a_larger_card_is_no_remedy():
+    inventory, chosen = drafting_inventory(), options(MASTER, segment_bytes=1 << 20)
+    (verifier,) = (region for region in carve_fixed(inventory, chosen).regions if region.name == "verifier")
+    assert plan_card(inventory, 1 << 21, chosen) == Refusal(
+        f"elastic loan refused: verifier take {verifier.extent.size_bytes:,} B, a segment has 1,048,576 B and only "
+        "whole ones are moved; lower the segment size, or lend block and head too"
+    )
 
 
 def test_a_card_that_cannot_lend_slots_is_refused():

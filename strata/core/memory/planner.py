@@ -100,8 +100,7 @@ def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions)
     if options.policy.room_min_tokens != NEVER and not room_slots(fixed.block.size_bytes, stride_bytes):
         return Refusal(
             f"room refused: the drafter's block has {fixed.block.size_bytes:,} B, a ring slot {stride_bytes:,} B; "
-            "unset STRATA_MTP_ROOM_MIN",
-            stride_bytes - fixed.block.size_bytes,
+            "unset STRATA_MTP_ROOM_MIN"
         )
     if options.policy.is_elastic:
         return _plan_elastic(inventory, arena_bytes, options, fixed)

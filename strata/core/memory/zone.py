@@ -51,8 +51,7 @@ def plan_zone(
     if not num_segments:
         return Refusal(
             f"elastic loan refused: {', '.join(region.name for region in lent)} take {zone_bytes:,} B, a segment has "
-            f"{segment_bytes:,} B and only whole ones are moved; lower the segment size, or lend block and head too",
-            segment_bytes - zone_bytes,
+            f"{segment_bytes:,} B and only whole ones are moved; lower the segment size, or lend block and head too"
         )
     end_bytes = num_segments * segment_bytes
     parts = [_cut(region, end_bytes) for region in lent if region.extent.offset_bytes < end_bytes]
