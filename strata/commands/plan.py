@@ -26,8 +26,9 @@ def run(config: ServeConfig, *, is_json: bool) -> int:
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """Every number of `plan_lines`, in bytes, tokens and counts. `lent_slots` and `lent_bytes`: of the longest read."""
-    longest = plan.read(plan.options.context_tokens)
+    """Every number of `plan_lines`, in bytes, tokens and counts. `lent_slots` and `lent_bytes`: of the cache, for the
+    longest read."""
+    longest = longest_read(plan)
     return {
         "arena_bytes": plan.arena_bytes,
         "used_bytes": plan.used_bytes,
@@ -39,7 +40,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "ring_stride_bytes": plan.inventory.stride_bytes,
         "cache_slots": len(plan.slots),
         "lent_slots": len(longest.lent),
-        "lent_bytes": longest.extent.size_bytes if longest.lent else 0,
+        "lent_bytes": longest.lent_extent.size_bytes,
         "expert_pairs": plan.inventory.num_pairs,
         "expert_bytes": plan.inventory.expert_bytes,
         "drafter": drafter_json(plan.inventory.drafter, num_experts_used=plan.inventory.num_experts_used),
@@ -57,6 +58,11 @@ def plan_json(plan: Plan) -> dict[str, Any]:
             for region in plan.regions
         ],
     }
+
+
+def longest_read(plan: Plan) -> ReadPlan:
+    """With all that it may borrow but the room; `plan.prompt` is its layout."""
+    return plan.read(plan.options.context_tokens, has_segments=plan.zone is not None)
 
 
 def loans_of(plan: Plan) -> list[tuple[str, ReadPlan]]:
@@ -118,10 +124,10 @@ def kv_token_bytes(plan: Plan) -> int:
 
 def lending_line(plan: Plan) -> str:
     """Where a read gets its bytes from, with all that it may borrow."""
-    longest = plan.read(plan.options.context_tokens, has_segments=plan.zone is not None)
-    if not longest.lent:
+    if plan.lendable is None:
         return "in an arena of their own"
-    return f"on {len(longest.lent)} lent slots, {format_bytes(longest.extent.size_bytes)}, at the longest read"
+    longest, moved = longest_read(plan), f" and {plan.zone.num_segments} moved segments" if plan.zone else ""
+    return f"on {len(longest.lent)} lent slots{moved}, {format_bytes(longest.extent.size_bytes)}, at the longest read"
 
 
 def plan_lines(plan: Plan) -> list[str]:

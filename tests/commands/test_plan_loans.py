@@ -1,0 +1,87 @@
+"""What `strata plan` says of loans: one row for each way to read, and where the bytes of the longest one come from."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from strata.commands.plan import lending_line, loans_of, plan_json, plan_lines
+from strata.core.config.switches import LendingSwitches
+from strata.core.config.values import ServeConfig
+from strata.core.errors import ConfigError
+from strata.core.lending.policy import NO_LENDING, LendingPolicy
+from strata.core.memory.planner import Plan, plan_card
+from strata.core.memory.shapes import PlanOptions
+from strata.planning import plan_model
+from tests.engine.symbolic_card import drafting_inventory
+
+ALL = LendingPolicy(room_min_tokens=0, is_elastic=True, lends_block=True, lends_head=True)
+MASTER = LendingPolicy(room_min_tokens=0, is_elastic=True)
+
+
+def plan_of(policy: LendingPolicy, *, segment_bytes: int = 1 << 16, **rest: object) -> Plan:
+    options = PlanOptions(4096, ring_slots=4, policy=policy, segment_bytes=segment_bytes, **rest)  # type: ignore[arg-type]
+    plan = plan_card(drafting_inventory(), 15 << 16, options)
+    assert isinstance(plan, Plan), plan
+    return plan
+
+
+def test_an_arena_of_its_own_borrows_nothing():
+    plan = plan_of(NO_LENDING)
+    assert lending_line(plan) == "in an arena of their own"
+    told = plan_json(plan)
+    assert (told["lent_slots"], told["lent_bytes"]) == (0, 0)
+    assert [row["loans"] for row in told["loans"]] == ["none"]
+    assert "no loan: the cache has" in plan_lines(plan)[3]
+
+
+def test_the_longest_read_is_told_with_all_that_it_may_borrow():
+    plan = plan_of(ALL, min_cache_slots=4)
+    assert plan.zone is not None
+    longest = plan.read(4096, has_segments=True)
+    told = plan_json(plan)
+    assert told["chunk_tokens"] == longest.layout.chunk_tokens > plan.read(4096).layout.chunk_tokens
+    assert told["lent_slots"] == len(longest.lent) > 0
+    assert told["lent_bytes"] == longest.lent_extent.size_bytes < longest.extent.size_bytes
+    assert lending_line(plan).startswith(
+        f"on {len(longest.lent)} lent slots and {plan.zone.num_segments} moved segments, "
+    )
+
+
+def test_a_read_on_moved_segments_alone_is_not_said_to_have_an_arena_of_its_own():
+    plan = plan_of(ALL, min_cache_slots=4, chunk_tokens=256)
+    assert plan.zone is not None
+    assert plan.read(4096, has_segments=True).lent == ()
+    assert lending_line(plan).startswith(f"on 0 lent slots and {plan.zone.num_segments} moved segments, ")
+
+
+def test_each_loan_is_told_in_and_out():
+    rows = {
+        name: len(read.layout.ring) - read.num_rule_slots for name, read in loans_of(plan_of(ALL, min_cache_slots=4))
+    }
+    assert rows == {"cache slots": 0, "segments": 0, "cache slots + room": 46}  # the block is away with its segments
+    plan = plan_of(MASTER, min_cache_slots=4, segment_bytes=1 << 10)
+    rows = {name: len(read.layout.ring) - read.num_rule_slots for name, read in loans_of(plan)}
+    assert rows == {"cache slots": 0, "segments": 0, "cache slots + room": 46, "segments + room": 46}
+    text = "\n".join(plan_lines(plan))
+    assert all(f"{name}  " in text for name in rows)
+    assert "ring 4 + 46" in text and "segments: " in text
+
+
+def config(model: Path, *, vram_mib: int) -> ServeConfig:
+    """A verifier of less than a segment, alone in the zone."""
+    return ServeConfig(
+        str(model),
+        vram_bytes=vram_mib << 20,
+        twin_segment_bytes=2 << 20,
+        is_vram_elastic=True,
+        switches=LendingSwitches(prefill_elastic_loan=True),
+    )
+
+
+def test_a_larger_card_is_only_advised_where_it_helps(lend_model: Path):
+    with pytest.raises(ConfigError) as zone:
+        plan_model(config(lend_model, vram_mib=16))
+    assert zone.value.reasons[0].endswith("lower the segment size, or lend block and head too")
+    with pytest.raises(ConfigError, match=r"are missing; raise --vram.* \(--vram=\d+MiB at least: the card has whole"):
+        plan_model(replace(config(lend_model, vram_mib=2), is_vram_elastic=False, switches=LendingSwitches()))
