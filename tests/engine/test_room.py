@@ -1,15 +1,19 @@
 """The room, judged by the twin: the drafter's block is ring while a prompt is read, and what it was before the next."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.core.commands import Copy, Map, Stream, Transfer, Unmap, size_of
-from strata.core.errors import DeviceError
+from strata.core.errors import DeviceError, Refusal
 from strata.core.events import Failed
 from strata.core.extent import Extent
+from strata.core.inventory import DrafterInventory
 from strata.core.lending.policy import LendingPolicy
 from strata.core.lending.room import room_slots
+from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.states import Reading, Windowing
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
@@ -88,6 +92,20 @@ def test_the_block_holds_as_many_slots_as_whole_strides_fit():
     assert served.plan.block.contains(served.plan.room[-1])
 
 
+@pytest.mark.parametrize(("blob_bytes", "is_refused"), [(7936, True), (8192, False)])
+def test_a_block_of_less_than_a_ring_slot_is_refused(blob_bytes, is_refused):
+    """An expert of the block is smaller than a blob of the trunk here, and there is one of it."""
+    inventory = replace(drafting_inventory(), drafter=DrafterInventory(1, blob_bytes, ()))
+    options = PlanOptions(4096, min_cache_slots=4, policy=LendingPolicy(room_min_tokens=0))
+    plan = plan_card(inventory, ARENA_BYTES, options)
+    if is_refused:
+        assert plan == Refusal(
+            "room refused: the drafter's block has 7,936 B, a ring slot 8,192 B; unset STRATA_MTP_ROOM_MIN"
+        )
+    else:
+        assert isinstance(plan, Plan) and len(plan.room) == 1
+
+
 @pytest.mark.parametrize("num_tokens", [2, 300, 2600])
 def test_a_read_with_the_room_leaves_the_block_as_it_was(num_tokens):
     served = card()
@@ -106,18 +124,26 @@ def test_the_room_never_maps_nor_moves_anything():
     assert openings(served) and not any(isinstance(command, Map | Unmap) for command in served.commands)
 
 
-def test_only_dirty_slots_are_copied_home_and_each_once():
-    """A streaming read of several chunks writes all of them; one of ring entries fewer than slots only those."""
-    served = card()
+@pytest.mark.parametrize(
+    ("num_tokens", "ring_slots", "dirty"),
+    [(2600, 4, {NUM_ROOM_SLOTS}), (60, 20, range(1, NUM_ROOM_SLOTS)), (60, 70, {0})],
+    ids=["all", "some", "none"],
+)
+def test_only_dirty_slots_are_copied_home_and_each_once(num_tokens, ring_slots, dirty):
+    """A streaming read of several chunks writes all of them; a short one leaves most or all of the block as it was."""
+    served = card(ring_slots=ring_slots)
     del served.commands[:]
-    served.serve(prompt(2600))
+    served.serve(prompt(num_tokens))
     drafter = served.plan.inventory.drafter
-    covered = NUM_ROOM_SLOTS * served.plan.inventory.stride_bytes
+    facts = served.runner.read_facts()
+    num_dirty = min(NUM_ROOM_SLOTS, max(0, facts.ring_entries - ring_slots))
+    assert num_dirty in dirty
+    covered = num_dirty * served.plan.inventory.stride_bytes
     wanted = sum(
         max(0, min(covered, i * drafter.slot_bytes + drafter.blob_bytes) - i * drafter.slot_bytes)
         for i in range(drafter.num_experts)
     )
-    assert home_bytes(served) == wanted
+    assert home_bytes(served) == facts.room_bytes == wanted
 
 
 def test_a_continuation_opens_the_room_and_copies_nothing_back():
@@ -147,11 +173,13 @@ def test_the_threshold_counts_fresh_tokens_and_not_the_prompt():
 
 def test_unset_means_that_nothing_runs():
     """Invariant 25."""
-    served, plain = card(-1), card(-1)
-    served.serve(prompt(2600))
-    plain.serve(prompt(2600))
-    assert served.commands == plain.commands and not openings(served)
-    assert ring_slots_of(served) == 4
+    options = PlanOptions(4096, min_cache_slots=4, ring_slots=4)  # as of a version that knows no room
+    plain = symbolic_card(drafting_inventory(), options, arena_bytes=ARENA_BYTES)
+    unset, below, lent = card(-1), card(2601), card(2600)
+    for served in (plain, unset, below, lent):
+        served.serve(prompt(2600))
+    assert unset.commands == below.commands == plain.commands != lent.commands
+    assert not openings(unset) and ring_slots_of(unset) == 4
 
 
 def test_chunk_and_rule_are_planned_as_if_there_were_no_room():
