@@ -8,11 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.core.errors import Refusal
-from strata.core.inventory import ModelInventory, StateKind, WeightItem
+from strata.core.inventory import DrafterInventory, ModelInventory, StateKind, WeightItem
+from strata.core.lending.policy import LendingPolicy
 from strata.core.memory.layout import Bump, carve_prompt, price_prompt
 from strata.core.memory.planner import Plan, check_plan, plan_card
 from strata.core.memory.shapes import PlanOptions, ring_rule
+from strata.core.memory.staging import DIGEST_BYTES
+from strata.core.serving.masters import masters_of, pairs_home
 from strata.core.units import KIB, MIB
+from tests.engine.symbolic_card import drafting_inventory
 
 
 def inventory(*, blob_bytes: tuple[int, ...] = (700, 0, 512, 640), num_experts: int = 12) -> ModelInventory:
@@ -36,6 +40,32 @@ def planned(arena_bytes: int, model: ModelInventory | None = None, **options: in
     plan = plan_card(model or inventory(), arena_bytes, PlanOptions(**{"context_tokens": 300, **options}))
     assert not isinstance(plan, Refusal), plan
     return plan
+
+
+def test_an_arena_of_its_own_is_kept_where_a_loan_would_give_a_smaller_chunk():
+    """A quarter of what is left takes 512 tokens; the cache keeps 128 slots and may lend too few of the rest."""
+    model = inventory(blob_bytes=(4000, 0, 4000), num_experts=150)
+    plan = planned(700_000, model, context_tokens=600)
+    assert plan.no_loan == "a loan would give chunks of 256 tokens only"
+    assert (plan.lendable, plan.prompt.chunk_tokens) == (None, 512)
+    assert planned(730_000, model, context_tokens=600).lendable is not None
+
+
+@given(blob_bytes=st.integers(1, 20_000), num_experts=st.integers(2, 40))
+def test_a_plan_that_verifies_has_a_word_for_every_piece_that_can_come_home_at_once(blob_bytes, num_experts):
+    heads = (WeightItem("blk.4.nextn.head", 900),)
+    model = replace(drafting_inventory(), drafter=DrafterInventory(num_experts, blob_bytes, (), heads))
+    policy = LendingPolicy(is_elastic=True, lends_block=True, lends_head=True)
+    options = PlanOptions(4096, min_cache_slots=4, policy=policy, segment_bytes=1 << 10)
+    plan, verified = (
+        plan_card(model, 2 * MIB, replace(options, policy=replace(policy, is_verified=is_verified)))
+        for is_verified in (False, True)
+    )
+    assert isinstance(plan, Plan) and isinstance(verified, Plan)
+    pieces = [list(pairs_home(masters_of(verified, "block"), slot, owner="prompt")) for slot in verified.room]
+    num_pieces = len(verified.slots) + max(sum(map(len, pieces)), num_experts) + len(("blk.4.nextn.head", "head"))
+    assert plan.staging.digests.size_bytes == 0
+    assert verified.staging.digests.size_bytes >= num_pieces * DIGEST_BYTES
 
 
 def test_every_card_either_gets_a_plan_or_the_exact_bytes_that_are_missing():

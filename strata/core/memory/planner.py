@@ -285,9 +285,10 @@ def _assemble(
 
 
 def _num_digests(inventory: ModelInventory, fixed: FixedRegions, slots: tuple[Slot, ...], num_room_slots: int) -> int:
-    """At most: every slot, every weight that may be away, every expert of the block, cut once by each room slot."""
+    """At most: every slot, every weight that may be away, and every expert of the block, cut by the end of each room
+    slot."""
     num_experts = inventory.drafter.num_experts if inventory.drafter else 0
-    return len(slots) + len(fixed.weights) + num_experts + 2 * num_room_slots
+    return len(slots) + len(fixed.weights) + num_experts + num_room_slots
 
 
 def check_plan(plan: Plan) -> None:
