@@ -14,6 +14,7 @@ from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.states import Windowing
 from strata.core.serving.windows import next_rows
 from strata.engine.runner import HasSampled
+from tests.engine.every_command import SHARDS, indexes_of, kinds_of
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
 
 ARENA_BYTES = 12 << 17
@@ -174,17 +175,18 @@ def test_a_client_that_leaves_while_it_is_drafted_for_leaves_a_session(cancel, s
 
 
 @pytest.mark.slow
-def test_whatever_fails_the_next_request_is_drafted_for():
+@SHARDS
+def test_whatever_fails_the_next_request_is_drafted_for(shard):
     served = card()
     start = len(served.commands)
     served.serve(prompt(40, max_tokens=9))
-    num_commands, kinds = len(served.commands) - start, set()
-    for index in range(num_commands):
+    commands, hit = served.commands[start:], []
+    for index in indexes_of(len(commands), shard):
         failing: list[int] = []
 
         def fault(number, command, failing=failing):
             if failing and number == failing[0]:
-                kinds.add(type(command).__name__)
+                hit.append(command)
                 raise DeviceError("planted", command)
 
         served = card(faults=fault)
@@ -197,7 +199,8 @@ def test_whatever_fails_the_next_request_is_drafted_for():
         del served.commands[:]
         assert served.serve(prompt(60, max_tokens=9, first=1)) == 9
         assert any(name.startswith("draft") for name in graphs(served))
-    assert {"GraphLaunch", "Record", "Wait", "Notify", "Copy", "Launch"} <= kinds
+    assert {"GraphLaunch", "Record", "Wait", "Notify", "Copy", "Launch"} <= kinds_of(commands)
+    assert len(hit) == len(indexes_of(len(commands), shard))
 
 
 @pytest.mark.parametrize("window_rows", range(1, 9))

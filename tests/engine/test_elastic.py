@@ -12,6 +12,7 @@ from strata.core.memory.fixed import carve_fixed
 from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.states import Idle, Reading
+from tests.engine.every_command import SHARDS, indexes_of, kinds_of
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
 from tests.engine.test_room import block_contents
 
@@ -224,28 +225,31 @@ def test_a_cancelled_first_read_brings_everything_home(num_tokens, cancel, again
 
 
 @pytest.mark.slow
+@SHARDS
 @pytest.mark.parametrize("is_refused", [True, False])
 @pytest.mark.parametrize("is_first", [True, False])
-def test_whatever_fails_of_a_read_everything_comes_home(is_first, is_refused):
+def test_whatever_fails_of_a_read_everything_comes_home(is_first, is_refused, shard):
     """Every command of a first and of a later read fails in its turn, each map and unmap among them."""
-    fail_each_command(260, is_first=is_first, is_refused=is_refused)
+    fail_each_command(260, is_first=is_first, is_refused=is_refused, shard=shard)
 
 
 @pytest.mark.soak
+@SHARDS
 @pytest.mark.parametrize("is_refused", [True, False])
 @pytest.mark.parametrize("is_first", [True, False])
-def test_whatever_fails_of_a_streaming_read_everything_comes_home(is_first, is_refused):
-    fail_each_command(1100, is_first=is_first, is_refused=is_refused)
+def test_whatever_fails_of_a_streaming_read_everything_comes_home(is_first, is_refused, shard):
+    fail_each_command(1100, is_first=is_first, is_refused=is_refused, shard=shard)
 
 
-def fail_each_command(num_tokens: int, *, is_first: bool, is_refused: bool) -> None:
-    kinds = set()
-    for index in range(_commands_of_a_request(num_tokens, is_first=is_first)):
+def fail_each_command(num_tokens: int, *, is_first: bool, is_refused: bool, shard: int) -> None:
+    commands = _commands_of_a_request(num_tokens, is_first=is_first)
+    hit = []
+    for index in indexes_of(len(commands), shard):
         failing: list[int] = []
 
         def fault(number, command, failing=failing):
             if failing and number == failing[0]:
-                kinds.add(type(command).__name__)
+                hit.append(command)
                 if is_refused or not isinstance(command, Copy):
                     raise DeviceError("planted", command)
                 return Failed("planted", command)
@@ -261,7 +265,9 @@ def fail_each_command(num_tokens: int, *, is_first: bool, is_refused: bool) -> N
         assert_all_home(served)
         assert served.serve(prompt(300, max_tokens=2, first=1)) == 2
         assert_all_home(served)
-    assert {"Copy", "Launch", "GraphLaunch", "Transfer", "Map", "Unmap", "Record", "Wait", "Notify"} <= kinds
+    kinds = {"Copy", "Launch", "GraphLaunch", "Transfer", "Map", "Unmap", "Record", "Wait", "Notify"}
+    assert kinds <= kinds_of(commands)
+    assert len(hit) == len(indexes_of(len(commands), shard))
 
 
 def _served(*, is_first: bool, **rest: object) -> Card:
@@ -271,11 +277,11 @@ def _served(*, is_first: bool, **rest: object) -> Card:
     return served
 
 
-def _commands_of_a_request(num_tokens: int, *, is_first: bool) -> int:
+def _commands_of_a_request(num_tokens: int, *, is_first: bool) -> list[Command]:
     served = _served(is_first=is_first)
     start = len(served.commands)
     served.serve(prompt(num_tokens, max_tokens=3, first=2))
-    return len(served.commands) - start
+    return served.commands[start:]
 
 
 def test_two_failures_on_the_way_home_still_end_at_home():

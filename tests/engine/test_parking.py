@@ -13,6 +13,7 @@ from strata.core.events import Failed
 from strata.core.extent import HostExtent, HostSpace
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import GenerationRequest
+from tests.engine.every_command import SHARDS, indexes_of
 from tests.engine.symbolic_card import Card, small_inventory, symbolic_card
 
 INVENTORY = small_inventory(blob_bytes=(700, *(0,) * 19))  # 20 layers: three groups of copies each way
@@ -93,8 +94,9 @@ def test_any_conversations_pass_every_check_of_the_twin(requests, parked_tokens:
 
 
 @pytest.mark.slow
+@SHARDS
 @pytest.mark.parametrize("kind", ["refused", "failed on its way"])
-def test_whichever_command_fails_nothing_half_parked_is_listed_and_the_next_is_served(kind: str):
+def test_whichever_command_fails_nothing_half_parked_is_listed_and_the_next_is_served(kind: str, shard: int):
     """Every command of a request that parks 120 tokens, restores 100 and reads 50: until it is restored, what was to
     come back is gone; until it was parked, what was to leave is."""
     reference = after_two()
@@ -103,7 +105,7 @@ def test_whichever_command_fails_nothing_half_parked_is_listed_and_the_next_is_s
     ways = [way_of(command) for command in reference.commands]
     parks = [index for index, way in enumerate(ways) if way == "park" and index >= first]
     restores = [index for index, way in enumerate(ways) if way == "restore"]
-    for fail_at in range(first, len(ways)):
+    for fail_at in indexes_of(len(ways), first + shard):
         served = after_two(faults=_fail_once(fail_at, kind))
         try:
             served.serve(ask(1, 150))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.core.commands import Copy, Map, Stream, Transfer, Unmap, size_of
+from strata.core.commands import Command, Copy, Map, Stream, Transfer, Unmap, size_of
 from strata.core.errors import DeviceError, Refusal
 from strata.core.events import Failed
 from strata.core.extent import Extent
@@ -16,6 +16,7 @@ from strata.core.lending.room import room_slots
 from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.states import Reading, Windowing
+from tests.engine.every_command import SHARDS, indexes_of, kinds_of
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
 
 ARENA_BYTES = 5 << 18
@@ -229,17 +230,18 @@ def test_a_cancelled_read_leaves_the_block_as_it_was(num_tokens, cancel, ring_sl
 
 
 @pytest.mark.slow
+@SHARDS
 @pytest.mark.parametrize("is_refused", [True, False])
-def test_whatever_fails_the_block_comes_home(is_refused):
+def test_whatever_fails_the_block_comes_home(is_refused, shard):
     """Every command of a read, of the way home and of two windows fails in its turn."""
-    num_commands = _commands_of_a_request()
-    kinds = set()
-    for index in range(num_commands):
+    commands = _commands_of_a_request()
+    hit = []
+    for index in indexes_of(len(commands), shard):
         failing: list[int] = []
 
         def fault(number, command, failing=failing):
             if failing and number == failing[0]:
-                kinds.add(type(command).__name__)
+                hit.append(command)
                 if is_refused or not isinstance(command, Copy):
                     raise DeviceError("planted", command)
                 return Failed("planted", command)
@@ -257,14 +259,15 @@ def test_whatever_fails_the_block_comes_home(is_refused):
         assert served.runner._state.at.room is None
         assert served.serve(prompt(300, max_tokens=2, first=1)) == 2
         assert block_contents(served) == before, index
-    assert {"Copy", "Launch", "GraphLaunch", "Transfer", "Record", "Wait", "Notify"} <= kinds
+    assert {"Copy", "Launch", "GraphLaunch", "Transfer", "Record", "Wait", "Notify"} <= kinds_of(commands)
+    assert len(hit) == len(indexes_of(len(commands), shard))
 
 
-def _commands_of_a_request() -> int:
+def _commands_of_a_request() -> list[Command]:
     served = card()
     start = len(served.commands)
     served.serve(prompt(1100, max_tokens=3))
-    return len(served.commands) - start
+    return served.commands[start:]
 
 
 def test_dma_home_is_on_the_copy_stream_alone():

@@ -1,0 +1,20 @@
+"""Tests that let every command of a request fail in its turn: every fourth in each run, all of them with the soak."""
+
+from collections.abc import Iterable
+
+import pytest
+
+STEP = 4
+SHARDS = pytest.mark.parametrize(
+    "shard", [0, *(pytest.param(shard, marks=pytest.mark.soak) for shard in range(1, STEP))]
+)
+"""`shard` of a test is where its `indexes_of` begin."""
+
+
+def kinds_of(commands: Iterable[object]) -> set[str]:
+    """What there is to fail, all shards together."""
+    return {type(command).__name__ for command in commands}
+
+
+def indexes_of(num_commands: int, shard: int) -> range:
+    return range(shard, num_commands, STEP)
