@@ -4,8 +4,9 @@
     drafter stream   wait window_done | rows that the last window had, then one row a step | record draft_done
 
 The first step takes in as many pairs as rows of the last window stand, with the trunk's true hidden rows, so cells of
-drafts that were not accepted are overwritten before anything reads them. Which rows stand is known to the host, so
-there is one graph for each number of them. Drafts are greedy: what is accepted is the sampler's business alone.
+drafts that were not accepted are overwritten before anything reads them; only the pairs of a reply's last window are
+left out, which costs a continuation some acceptance. Which rows stand is known to the host, so there is one graph for
+each number of them. Drafts are greedy: what is accepted is the sampler's business alone.
 """
 
 from strata.core import programs
