@@ -148,3 +148,21 @@ def test_terminators_and_min_tokens_end_a_reply_where_they_do_without_drafts(exp
                     assert max(digests) == max(states[layer])
         num_ends += len(reply[0]) < MAX_TOKENS  # type: ignore[index]
     assert num_ends == 2
+
+
+def test_a_session_that_goes_on_or_is_rewound_is_replied_to_as_without_drafts(expected: Expected) -> None:
+    """Cells of the drafter that stand from the reply before may be of other tokens; no reply depends on them."""
+    reply = expected.replies[2][0]
+    prompts = ((*PROMPT, *reply, 5, 6, 7), (*PROMPT[:12], 9, *PROMPT[5:9]), (*PROMPT[:12], 9, *PROMPT[5:9], 3))
+    with drafting(expected.path, 1) as one:
+        one.talk(SAMPLINGS[2])
+        said = [(one.card.serve(ids, max_tokens=9, sampling=SAMPLINGS[2]), list(one.card.logits)) for ids in prompts]
+        cached_tokens = one.card.cached_tokens
+    with drafting(expected.path, 5) as wide:
+        assert wide.talk(SAMPLINGS[2], (*PROMPT, *reply)) == expected.replies[2]
+        for ids, (token_ids, logits) in zip(prompts, said, strict=True):
+            wide.prophet.ids = (*ids, *token_ids)
+            assert (wide.card.serve(ids, max_tokens=9, sampling=SAMPLINGS[2]), wide.card.logits) == (token_ids, logits)
+            facts = wide.card.runner.draft_facts()
+            assert 0 < facts.num_accepted < facts.num_drafts
+        assert wide.card.cached_tokens == cached_tokens
