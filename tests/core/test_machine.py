@@ -8,6 +8,8 @@ import pytest
 from strata.core import programs
 from strata.core.commands import Command, Fill, Launch, Stream
 from strata.core.errors import Refusal
+from strata.core.extent import Extent
+from strata.core.lending.room import Room
 from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.chunk import Addresses
@@ -16,7 +18,7 @@ from strata.core.serving.machine import Machine
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.prefix import Session
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.states import Closing, Idle, Lending, Reading, Settling, State, Windowing, first_state
+from strata.core.serving.states import Closing, Homing, Idle, Lending, Reading, Settling, State, Windowing, first_state
 from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed, Started
 from tests.engine.symbolic_card import dense_reads, lending_inventory, prompt
 
@@ -30,7 +32,18 @@ def machine() -> Machine:
     return Machine(Recipe(plan, dense_reads(plan.inventory)), Addresses(1 << 40, 1 << 41))
 
 
-OPEN = ("parking", "restoring", "lending", "routing", "reading", "handing over", "closing", "settling", "windowing")
+OPEN = (
+    "parking",
+    "restoring",
+    "lending",
+    "routing",
+    "reading",
+    "handing over",
+    "closing",
+    "settling",
+    "windowing",
+    "homing",
+)
 EVENTS = (Began(prompt(10)), Started(), Routed((0, 3)), Arrived(), Continued((7,)), Ended(), Broke())
 
 
@@ -45,6 +58,8 @@ def states(served: Machine) -> dict[str, State]:
     settling, _ = served.step(closing, Arrived())
     handing, _ = served.step(replace(routing, chunk=replace(routing.chunk, layer=4), is_routing=False), Arrived())
     windowing, _ = served.step(handing, Arrived())
+    roomed = replace(windowing, at=replace(windowing.at, room=Room(Extent(0, 256), (), first_slot=0)))
+    homing, _ = served.step(roomed, Continued((7,)))
     parking, restoring = on_the_way(served, idle)
     return {
         "idle": idle,
@@ -57,6 +72,7 @@ def states(served: Machine) -> dict[str, State]:
         "closing": closing,
         "settling": settling,
         "windowing": windowing,
+        "homing": homing,
     }
 
 
@@ -86,6 +102,7 @@ LEGAL = {
     ("closing", Arrived),
     ("settling", Arrived),
     ("windowing", Continued),
+    ("homing", Arrived),
 } | {(name, kind) for name in OPEN for kind in (Ended, Broke)}
 
 
@@ -115,6 +132,7 @@ def test_states_are_of_the_kinds_that_their_names_say():
         "closing": Closing,
         "settling": Settling,
         "windowing": Windowing,
+        "homing": Homing,
     }
 
 

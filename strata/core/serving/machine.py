@@ -10,10 +10,13 @@
 The prompt path reads tokens up to n - 2; the first window, of one row, takes token n - 1 and gives the first sampled
 one. So the output head and the verifier are never needed while a prompt is read, which is what makes them lendable.
 
+Behind a room or an elastic loan the first window does not wait for all that comes home, and what follows it does:
+
+    Windowing --Continued--> Homing --> Windowing       one more way to Settling: Ended in Windowing, or in Homing
+
 `Ended` is legal in every state but Idle, `Broke` in every state. What may still run is drained, then what was lent is
-taken back and refilled (`lending.md` 4, 6-8); a window that was awaited leaves nothing of either kind, but for the act
-that closes the room. A refill that fails is broken and closed again. An event that a state does not know is our mistake
-and raises; nothing has changed then.
+taken back and refilled (`lending.md` 4, 6-8). A refill that fails is broken and closed again. An event that a state
+does not know is our mistake and raises; nothing has changed then.
 """
 
 import struct
