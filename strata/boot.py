@@ -50,6 +50,7 @@ from strata.server.serving import serve
 from strata.server.sockets import BoundAddress
 from strata.trace.command_trace import CommandTrace, sizes_of
 from strata.trace.fingerprint import fingerprint_programs
+from strata.trace.jsonl import TraceError
 from strata.trace.keeper import Keeper
 from strata.trace.naming import plan_facts, plan_places
 from strata.trace.replay import Replayed, program_names
@@ -302,7 +303,11 @@ def _first(group: BaseException) -> BaseException:
 
 def record_decisions(text: str, *, name: str) -> Recorded:
     """The world of a decision trace, through the core as it is. Raises TraceError."""
-    return record_commands(read_trace(text), {"decisions": name})
+    trace = read_trace(text)
+    try:
+        return record_commands(trace, {"decisions": name})
+    except ValueError as error:
+        raise TraceError(f"no trace of decisions: {error}") from error
 
 
 def replay_requests(trace: CommandTrace) -> Served | None:
@@ -326,6 +331,13 @@ def replay_commands(trace: CommandTrace, *, has_bytes: bool) -> Replayed:
         raise ConfigError(
             f"a card of real bytes refused: segment_bytes={trace.sizes.segment_bytes:,} B are not whole pages of "
             f"{page_bytes:,} B; give --payload none"
+        )
+    sizes, left_bytes = trace.sizes, available_bytes()
+    needed_bytes = sizes.arena_bytes + sizes.pack_bytes + sizes.staging_bytes + sizes.parked_bytes
+    if left_bytes is not None and needed_bytes > left_bytes:
+        raise ConfigError(
+            f"a card of real bytes refused: it takes {needed_bytes:,} B of this host's memory; {left_bytes:,} B are "
+            "available; give --payload none"
         )
     torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))  # for the reason that `open_twin` gives
     programs = fingerprint_programs(program_names(trace), digest=positional_digest, fill=fill_pattern)

@@ -8,6 +8,9 @@ from typing import Any
 
 from sim.world.card import FaultKind
 
+MAX_NUMBER = 1 << 31
+"""Larger ones say nothing more, and a seed has 63 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Begin:
@@ -77,6 +80,6 @@ def from_json(line: Mapping[str, Any]) -> Decision:
     except (KeyError, TypeError) as error:
         raise ValueError(f"no decision: {dict(line)!r} ({error}); kinds: {', '.join(_KINDS)}") from error
     numbers = [value for value in asdict(decision).values() if not isinstance(value, FaultKind)]
-    if not all(type(value) is int and value >= 0 for value in numbers):
-        raise ValueError(f"no decision: {dict(line)!r} has a number that is no natural one")
+    if not all(type(value) is int and 0 <= value <= MAX_NUMBER for value in numbers):
+        raise ValueError(f"no decision: {dict(line)!r} has a number that is not from 0 to {MAX_NUMBER:,}")
     return decision

@@ -129,8 +129,9 @@ class Driver:
                     self._begin(decision)
             case Advance(times):
                 for _ in range(times):
-                    if self._request is not None and not self.is_lost:
-                        self._guarded(self._advance)
+                    if self._request is None or self.is_lost:
+                        break
+                    self._guarded(self._advance)
             case Cancel():
                 if self._request is not None and not self._is_cancelled:
                     self._is_cancelled = True

@@ -35,7 +35,11 @@ class Recorded:
 def record_commands(trace: Trace, origin: Mapping[str, Any]) -> Recorded:
     """Everything up to the end of the world, or up to what it failed with. Raises ValueError for a geometry that has no
     plan, and nothing that happens in a world."""
-    geometry, plan = trace.geometry, trace.geometry.plan()
+    geometry = trace.geometry
+    try:
+        plan = geometry.plan()
+    except Exception as error:  # a geometry out of a file may be one that nothing was written for
+        raise ValueError(f"of this geometry no plan can be made: {type(error).__name__}: {error}") from error
     if isinstance(plan, Refusal):
         raise ValueError(f"this geometry has no plan: {plan.reason}")
     sizes = CardSizes(

@@ -13,6 +13,7 @@ from typing import Any
 
 from sim.device import SimDevice, describe_twin
 from sim.symbolic import SymbolicPayload
+from sim.world.bounds import check_served
 from sim.world.card import Stalled
 from strata.core import programs
 from strata.core.errors import Refusal
@@ -70,7 +71,12 @@ def replay_served(trace: CommandTrace) -> Served:
 
 def _plan_of(trace: CommandTrace) -> Plan:
     inventory = from_json(ModelInventory, trace.serving["inventory"])
-    plan = plan_card(inventory, trace.sizes.arena_bytes, from_json(PlanOptions, trace.serving["options"]))
+    options = from_json(PlanOptions, trace.serving["options"])
+    check_served(inventory, options, max_pairs=len(trace.places.manifest()))
+    try:
+        plan = plan_card(inventory, trace.sizes.arena_bytes, options)
+    except Exception as error:  # numbers out of a file may be some that nothing was written for
+        raise ValueError(f"of what was served no plan can be made: {type(error).__name__}: {error}") from error
     if isinstance(plan, Refusal):
         raise ValueError(f"the planner of today refuses this card: {plan.reason}")
     return plan

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from sim.world.bounds import check_geometry
 from sim.world.decisions import Decision, from_json, to_json
 from sim.world.driver import Driver
 from sim.world.geometry import Delivery, Geometry
@@ -64,6 +65,9 @@ def geometry_to_json(geometry: Geometry) -> dict[str, Any]:
 
 
 def geometry_from_json(values: Mapping[str, Any]) -> Geometry:
+    """Raises ValueError, also for a world larger than those that are drawn."""
+    if not isinstance(values, Mapping):
+        raise ValueError(f"no trace: its geometry is {values!r}")
     delivery = Delivery(values.get("delivery", Delivery.ALL))
     layers = {name: tuple(values.get(name, ())) for name in ("blob_bytes", "recurrent")}
     switches = {field.name for field in fields(Geometry) if isinstance(field.default, bool)}
@@ -71,4 +75,6 @@ def geometry_from_json(values: Mapping[str, Any]) -> Geometry:
         kind = bool if name in switches else int
         if name not in (*layers, "delivery") and type(value) is not kind:
             raise ValueError(f"no trace: its geometry has {name}={value!r}, which is no {kind.__name__}")
-    return Geometry(**{**values, **layers, "delivery": delivery})
+    geometry = Geometry(**{**values, **layers, "delivery": delivery})
+    check_geometry(geometry)
+    return geometry

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from strata.commands.replay_options import ReplayOptions
+from strata.commands.terminal_text import one_line
 from strata.core.errors import ConfigError
 from strata.core.units import format_bytes
 from strata.trace.chrome import chrome_text
@@ -39,6 +40,8 @@ def run(options: ReplayOptions) -> int:
 
 def _read(path: Path) -> str:
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise ConfigError(f"{path}: no trace: it is no regular file; give a file that a recorder wrote")
         size_bytes = path.stat().st_size
         if size_bytes > MAX_TRACE_BYTES:
             raise ConfigError(f"{path}: {size_bytes:,} B are no trace; at most {MAX_TRACE_BYTES:,} B are read")
@@ -73,7 +76,7 @@ def _replay_decisions(text: str, options: ReplayOptions) -> int:
             "twin: nothing was refused, every token was the model's, and the card is at rest"
         )
     else:
-        print(f"{options.trace}: {type(failure).__name__}: {failure}", file=sys.stderr)
+        print(f"{options.trace}: {type(failure).__name__}: {one_line(str(failure))}", file=sys.stderr)
     return 0 if failure is None else 1
 
 
@@ -102,7 +105,7 @@ def _replay_commands(trace: CommandTrace, options: ReplayOptions) -> int:
             print(f"{served.num_requests:,} requests through the core as it is, {served.num_steps:,} steps")
             print("".join(f"{reason}\n" for reason in served.left_out), end="")
     for reason in wrong:
-        print(f"{options.trace}: {reason}", file=sys.stderr)
+        print(f"{options.trace}: {one_line(reason)}", file=sys.stderr)
     return 1 if wrong else 0
 
 
@@ -143,7 +146,7 @@ def digest_lines(digests: tuple[RunDigest, ...]) -> list[str]:
         runs = [run for run in digests if run.owner == owner]
         size = format_bytes(sum(run.extent.size_bytes for run in runs))
         mark = mix_digests([value for run in runs for value in (run.extent.offset_bytes, run.digest)])
-        lines.append(f"  {owner:<12} {len(runs):>5} runs {size:>11}  {mark:016x}")
+        lines.append(f"  {one_line(owner):<12} {len(runs):>5} runs {size:>11}  {mark:016x}")
     return lines
 
 

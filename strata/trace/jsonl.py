@@ -11,6 +11,7 @@ say.
 import json
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from math import isfinite
 from typing import Any, NoReturn
 
 from strata.core.errors import ConfigError
@@ -69,7 +70,7 @@ def canonical(line: Line) -> str:
 
 def _load(text: str, number: int) -> dict[str, Any]:
     try:
-        line = json.loads(text, parse_constant=_refuse)
+        line = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise TraceError(f"no trace: line {number} is no JSON ({error})") from error
     if not isinstance(line, dict):
@@ -79,3 +80,11 @@ def _load(text: str, number: int) -> dict[str, Any]:
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    """A number too large for a float would come out as one that JSON has no word for."""
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return value

@@ -35,7 +35,10 @@ from strata.core.events import Failed, Reached
 from strata.core.extent import Extent, HostExtent
 from strata.core.programs import ProgramArgs
 from strata.trace.entries import Asked, Captured, Entry, Faulted, FaultKind, HostAccess, Noted, Refused, ScalarArgs
-from strata.trace.places import Places
+from strata.trace.places import Places, Where, space_of
+
+MAX_HOST_ACCESS_BYTES = 1 << 28
+"""A replay makes so many bytes at once; far more than is staged for any launch."""
 
 Line: TypeAlias = dict[str, Any]
 Side = Access | HostExtent
@@ -113,17 +116,18 @@ def _side(side: Side, places: Places) -> list[Any]:
     return _access(side, places) if isinstance(side, Access) else _where(side, places)
 
 
-def from_line(line: Mapping[str, Any], places: Places) -> Entry:
-    """Raises ValueError for what is no entry."""
+def from_line(line: Mapping[str, Any], places: Places, sizes: Mapping[str, int] | None = None) -> Entry:
+    """`sizes`: the bytes of each space, None where they are not known. What is asked for lies within them, unless the
+    device refused it. Raises ValueError for what is no entry."""
     try:
-        return _Reader(places).entry(dict(line))
+        return _Reader(places, None if "refused" in line else sizes).entry(dict(line))
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"a key is missing or has a value of another kind: {error!r}") from error
 
 
 class _Reader:
-    def __init__(self, places: Places) -> None:
-        self._places = places
+    def __init__(self, places: Places, sizes: Mapping[str, int] | None) -> None:
+        self._places, self._sizes = places, sizes
 
     def entry(self, line: Line) -> Entry:
         op = line.pop("op")
@@ -147,7 +151,7 @@ class _Reader:
             "graph_launch": lambda a: GraphLaunch(Stream(a["stream"]), _text(a["graph"]), _number(a["table"])),
             "notify": lambda a: Notify(Stream(a["stream"]), _text(a["tag"])),
             "capture": lambda a: Captured(_text(a["graph"]), tuple(map(self.launch, _some(a["launches"])))),
-            "host": lambda a: HostAccess(self.host(a["at"]), _digest(a.get("digest", ""))),
+            "host": self.host_access,
         }
         if op not in readers:
             raise ValueError(f"op={op!r} is none of {', '.join(readers)}, reached, failed, note")
@@ -159,6 +163,12 @@ class _Reader:
         if "refused" in line:
             return Refused(asked, _text(line["refused"]), _text(line["message"]))
         return asked
+
+    def host_access(self, line: Line) -> HostAccess:
+        where = self.host(line["at"])
+        if self._sizes is not None and where.size_bytes > MAX_HOST_ACCESS_BYTES:
+            raise ValueError(f"the host asks for {where.size_bytes:,} B at once, more than {MAX_HOST_ACCESS_BYTES:,} B")
+        return HostAccess(where, _digest(line.get("digest", "")))
 
     def transfer(self, line: Line) -> Command:
         in_place = _truth(line.get("in_place", False))
@@ -196,14 +206,23 @@ class _Reader:
         extent = self.extent((place, offset_bytes, size_bytes))
         return Access(extent, _text(owner), None if content is None else _text(content))
 
+    def _find(self, name: str, offset_bytes: int, size_bytes: int) -> Where:
+        where = self._places.find(name, offset_bytes, size_bytes)
+        if self._sizes is not None and where.end_bytes > self._sizes[space_of(where)]:
+            raise ValueError(
+                f"bytes [{where.offset_bytes}, {where.end_bytes}) of {space_of(where)}, which has "
+                f"{self._sizes[space_of(where)]:,} B"
+            )
+        return where
+
     def extent(self, value: Sequence[Any]) -> Extent:
-        where = self._places.find(*value)
+        where = self._find(*value)
         if not isinstance(where, Extent):
             raise ValueError(f"{value[0]!r} is host memory, the arena is meant")
         return where
 
     def host(self, value: Sequence[Any], *, size_bytes: int | None = None) -> HostExtent:
-        where = self._places.find(*value)
+        where = self._find(*value)
         if not isinstance(where, HostExtent):
             raise ValueError(f"{value[0]!r} is in the arena, host memory is meant")
         if size_bytes is not None and where.size_bytes != size_bytes:

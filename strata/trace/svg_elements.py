@@ -26,11 +26,16 @@ def line(x1: float, y1: float, x2: float, y2: float, **attributes: str | float) 
 
 
 def text(x: float, y: float, words: str, **attributes: str | float) -> str:
-    return element("text", escape(words), x=x, y=y, **attributes)
+    return element("text", escape(_written(words)), x=x, y=y, **attributes)
 
 
 def _quoted(value: str | float) -> str:
-    return quoteattr(value if isinstance(value, str) else number(value))
+    return quoteattr(_written(value) if isinstance(value, str) else number(value))
+
+
+def _written(words: str) -> str:
+    """Names come out of a file, and neither XML nor UTF-8 can say every character that JSON can."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in words)
 
 
 def nice_step(span: float, most: int) -> int:

@@ -53,7 +53,7 @@ def _read_dataclass(kind: Any, value: object) -> Any:
     hints = get_type_hints(kind)
     names = {field.name for field in fields(kind)}
     if unknown := sorted(value.keys() - names):
-        raise ValueError(f"{kind.__name__} has no {', '.join(unknown)}")
+        raise ValueError(f"{kind.__name__} has no {', '.join(map(repr, unknown))}")
     try:
         return kind(**{name: _read(hints[name], each) for name, each in value.items()})
     except TypeError as error:  # a field that has no default is missing
