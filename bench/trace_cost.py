@@ -21,6 +21,7 @@ from sim.symbolic import SymbolicPayload
 from strata.boot import make_runner, pack_manifest
 from strata.core import programs
 from strata.core.config.values import ServeConfig
+from strata.core.serving.checkpoints import parked_space_bytes
 from strata.core.serving.request import GenerationRequest
 from strata.engine.runner import HasClosed, HasSampled, Runner
 from strata.planning import PlannedModel, plan_model
@@ -39,7 +40,7 @@ class Arm:
             pack_bytes=plan.pack.size_bytes,
             staging_bytes=plan.staging.size_bytes,
             behind_bytes=plan.behind_bytes,
-            parked_bytes=plan.options.parked_bytes,
+            parked_bytes=parked_space_bytes(plan),
         )
         self._payload = SymbolicPayload(description)
         bodies = dict.fromkeys(PROGRAMS, lambda memory, args: None)

@@ -100,14 +100,15 @@ class Drawer:
     def __init__(self, rng: Random, geometry: Geometry) -> None:
         self._rng = rng
         self._fresh: tuple[int, ...] = FRESH
-        self._shared: tuple[int, ...] = SHARED if geometry.can_rewind else ALL_OR_NOTHING
+        is_cut_short = geometry.can_rewind or geometry.num_checkpoints
+        self._shared: tuple[int, ...] = SHARED if is_cut_short else ALL_OR_NOTHING
         if geometry.context_tokens > SHORT_CONTEXT:
             self._fresh = STREAMED_FRESH if rng.random() < 0.6 else LONG_FRESH
         self._times = TIMES
         self._bases: tuple[int, ...] = (0, 1, 2, 3)
         if geometry.parked_bytes and rng.random() < 0.5:
             self._times, self._bases, self._fresh = BUSY_TIMES, BUSY_BASES, BUSY_FRESH
-            self._shared = BUSY_SHARED if geometry.can_rewind else ALL_OR_NOTHING
+            self._shared = BUSY_SHARED if is_cut_short else ALL_OR_NOTHING
         thresholds = [least for least in (geometry.room_min_tokens, geometry.repeat_min_tokens) if least > 0]
         self._fresh += tuple(least + step for least in thresholds for step in (-1, 0, 0, 1))
         if geometry.drafter_experts and geometry.context_tokens > SHORT_CONTEXT:
@@ -159,5 +160,8 @@ def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool
     apart = Random(f"state of {seed}")
     if apart.random() < 0.25:
         layers = range(len(geometry.blob_bytes))
-        geometry = replace(geometry, recurrent=tuple(layer for layer in layers if apart.random() < 0.6))
+        recurrent = tuple(layer for layer in layers if apart.random() < 0.6)
+        geometry = replace(
+            geometry, recurrent=recurrent, num_checkpoints=apart.choice((0, 1, 2, 2, 5)) if recurrent else 0
+        )
     return geometry, rng

@@ -115,7 +115,10 @@ def _plainer(geometry: Geometry) -> Iterator[Geometry]:
     if geometry.delivery is not Delivery.ALL:
         yield replace(geometry, delivery=Delivery.ALL)
     if geometry.recurrent:
-        yield replace(geometry, recurrent=())
+        yield replace(geometry, recurrent=(), num_checkpoints=0)
+    if geometry.num_checkpoints:
+        yield replace(geometry, num_checkpoints=0)
+        yield replace(geometry, num_checkpoints=geometry.num_checkpoints - 1)
     if geometry.parked_bytes:
         yield replace(geometry, parked_bytes=0, is_reread=False)
     if geometry.is_reread:

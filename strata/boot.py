@@ -30,6 +30,7 @@ from strata.core.errors import ConfigError, DeviceError
 from strata.core.extent import Extent, HostExtent
 from strata.core.memory.pack import PackLayout
 from strata.core.memory.planner import Plan
+from strata.core.serving.checkpoints import parked_space_bytes
 from strata.core.serving.launches import Recipe, blob_content, weight_content
 from strata.core.units import format_bytes
 from strata.device import Device
@@ -117,7 +118,7 @@ def open_twin(planned: PlannedModel) -> SimDevice:
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
-        parked_bytes=plan.options.parked_bytes,
+        parked_bytes=parked_space_bytes(plan),
     )
     programs = build_programs(
         spec,
@@ -134,13 +135,13 @@ def open_twin(planned: PlannedModel) -> SimDevice:
 
 
 def _check_host_memory(plan: Plan) -> None:
-    parked_bytes, left_bytes = plan.options.parked_bytes, available_bytes()
+    parked_bytes, left_bytes = parked_space_bytes(plan), available_bytes()
     needed_bytes = plan.arena_bytes + plan.pack.size_bytes + plan.staging.size_bytes + parked_bytes
     if left_bytes is not None and needed_bytes > left_bytes:
         raise ConfigError(
             f"vram refused: a virtual card of {plan.arena_bytes:,} B, the weights of {plan.pack.size_bytes:,} B and "
-            f"{parked_bytes:,} B for parked conversations are host memory, {needed_bytes:,} B in all; {left_bytes:,} B "
-            "are available; lower --vram or --parked-mib, or take a smaller model"
+            f"{parked_bytes:,} B for parked conversations and checkpoints are host memory, {needed_bytes:,} B in all; "
+            f"{left_bytes:,} B are available; lower --vram, --parked-mib or --checkpoint-mib, or take a smaller model"
         )
 
 

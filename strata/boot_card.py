@@ -13,6 +13,7 @@ import torch
 from kernels.triton.launch_delta import DeltaShape
 from kernels.triton.launch_experts import ExpertShape
 from strata.core.errors import ConfigError
+from strata.core.serving.checkpoints import parked_space_bytes
 from strata.cuda.card import CardLimits
 from strata.cuda.device import CudaDevice
 from strata.cuda.open import MakeViews, open_device
@@ -39,7 +40,7 @@ def open_card(
 
     Raises ConfigError where there is no such card, or card or host have too little memory."""
     plan = planned.plan
-    _check_host_memory(plan.pack.size_bytes + plan.staging.size_bytes + plan.options.parked_bytes)
+    _check_host_memory(plan.pack.size_bytes + plan.staging.size_bytes + parked_space_bytes(plan))
     form = card_form(planned.spec)
     device = open_device(
         partial(_programs, card_model(planned, form), torch.device(torch_device or f"cuda:{ORDINAL}")),
@@ -48,7 +49,7 @@ def open_card(
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
-        parked_bytes=plan.options.parked_bytes,
+        parked_bytes=parked_space_bytes(plan),
         ordinal=ORDINAL,
         api=api,
         make_views=make_views,
@@ -157,6 +158,7 @@ def _check_host_memory(needed_bytes: int) -> None:
     left_bytes = available_bytes()
     if left_bytes is not None and needed_bytes > left_bytes:
         raise ConfigError(
-            f"device=cuda refused: weights, staging and parked conversations take {needed_bytes:,} B of pinned host "
-            f"memory, {left_bytes:,} B are available; take a smaller model or give the host more memory"
+            f"device=cuda refused: weights, staging, parked conversations and checkpoints take {needed_bytes:,} B of "
+            f"pinned host memory, {left_bytes:,} B are available; lower --parked-mib or --checkpoint-mib, take a "
+            "smaller model or give the host more memory"
         )

@@ -112,6 +112,7 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
         policy=lending_policy(config.switches, is_verified=config.is_lent_verified),
         segment_bytes=config.segment_bytes,
         parked_bytes=config.parked_bytes,
+        checkpoint_bytes=config.checkpoint_bytes,
         is_reread=config.switches.ckpt_reread,
     )
 

@@ -3,8 +3,8 @@
 MODULE = "strata.core.serving.parking"
 FRAGMENT = """\
     at, notice = notify(at, (Stream.VERIFIER,))
-    return Parking("""
+    copies = _copies(Stream.VERIFIER, (CopyPair(*pair)"""
 REPLACEMENT = """\
     at, notice = notify(at, (Stream.PROMPT,))
-    return Parking("""
+    copies = _copies(Stream.VERIFIER, (CopyPair(*pair)"""
 SOURCE = "lending.md 4.1, commit, checkpoint, park"

@@ -1,6 +1,6 @@
 """The prompt path reads the token of the first window too."""
 
 MODULE = "strata.core.serving.machine"
-FRAGMENT = "rows = min(layout.chunk_tokens, len(request.prompt_ids) - 1 - start)"
-REPLACEMENT = "rows = min(layout.chunk_tokens, len(request.prompt_ids) - start)"
+FRAGMENT = "self.turn_ends), len(request.prompt_ids) - 1)"
+REPLACEMENT = "self.turn_ends), len(request.prompt_ids))"
 SOURCE = "lending.md 5, invariant 39"

@@ -2,7 +2,7 @@
 
 MODULE = "strata.core.serving.conversations"
 FRAGMENT = """\
-    if is_reread:
+    if is_reread and restore is not None:
 """
 REPLACEMENT = """\
     if False:

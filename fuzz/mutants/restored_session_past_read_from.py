@@ -2,5 +2,5 @@
 
 MODULE = "strata.core.serving.parking"
 FRAGMENT = "session = Session(self.request.prompt_ids[: self.takeover.read_from])"
-REPLACEMENT = "session = self.takeover.restore.session"
+REPLACEMENT = "session = Session(self.request.prompt_ids) if isinstance(restored, Checkpoint) else restored.session"
 SOURCE = "lending.md 5, invariant 38"

@@ -1,6 +1,6 @@
 """A parked conversation that has the whole prompt leaves nothing for the window."""
 
 MODULE = "strata.core.serving.conversations"
-FRAGMENT = "return after, Takeover(kept, best.session.read_from(prompt_ids, kinds), park, best)"
-REPLACEMENT = "return after, Takeover(kept, best.session.usable(prompt_ids, kinds), park, best)"
+FRAGMENT = "restore, read_from = best, best.session.read_from(prompt_ids, kinds)"
+REPLACEMENT = "restore, read_from = best, best.session.usable(prompt_ids, kinds)"
 SOURCE = "lending.md 5, invariant 39"

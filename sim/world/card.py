@@ -37,6 +37,7 @@ from strata.core.events import Event, Failed, Reached
 from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.core.memory.planner import Plan
 from strata.core.programs import EmbedArgs, LayerArgs
+from strata.core.serving.checkpoints import parked_space_bytes
 from strata.core.serving.launches import Recipe
 from strata.device import DeviceDescription, Programs
 from strata.engine.runner import Runner
@@ -289,7 +290,7 @@ def build_card(geometry: Geometry, *, keep: Keep | None = None) -> Card | Refusa
         segment_bytes=geometry.segment_bytes,
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
-        parked_bytes=geometry.parked_bytes,
+        parked_bytes=parked_space_bytes(plan),
         behind_bytes=plan.behind_bytes,
     )
     payload = PlainBytes(description)

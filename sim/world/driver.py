@@ -14,6 +14,7 @@ from hashlib import sha256
 
 from sim.errors import TwinError
 from sim.world.card import PLANTED, TERMINATORS, Card, Faults, PlantedFault, make_card
+from sim.world.checkpoints import CheckpointWatch
 from sim.world.checks import AtStart, check_books, check_rest, is_out, look
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
 from sim.world.errors import WorldFault
@@ -68,7 +69,9 @@ class Driver:
         self._held: tuple[int, ...] = ()  # the ids whose cells K/V surely holds
         self._request: GenerationRequest | None = None
         self._expected: Expected | None = None
+        self._is_torn = False  # some layers have read what lies behind them, others not
         self._parked = ParkedWatch(card)
+        self._checkpoints = CheckpointWatch(card)
         self._fired_at_rest = 0
         self._takeover: Expectation | None = None
         self._loans = LoanWatch(card, self._start)
@@ -161,6 +164,9 @@ class Driver:
             raise WorldFault("a long read at the end of the world opened no loan")
         self.apply(Begin(1, shared=fresh, salt=0x5A30, max_tokens=1))
         self._drain()
+        if self.card.geometry.num_checkpoints:  # the one before, edited
+            self.apply(Begin(2, shared=fresh // 2, base=1, salt=0x5A1C, max_tokens=1))
+            self._drain()
         if self.card.geometry.parked_bytes:  # another conversation, back to the one before, and back again
             self.apply(Begin(fresh // 2, salt=0x5A19, max_tokens=1))
             self._drain()
@@ -188,10 +194,15 @@ class Driver:
         self._prompts = [request.prompt_ids, *self._prompts[: PROMPTS_KEPT - 1]]
         self._request, self._num_sampled, self._token, self._is_cancelled = request, 0, None, False
         self._expected = Expected(self.card.geometry, request, TERMINATORS)
-        self._takeover = takeover = self._parked.expect(self._held, request.prompt_ids)
+        resumable = self._checkpoints.best(self._held, request.prompt_ids)
+        self._takeover = takeover = self._parked.expect(
+            self._held, request.prompt_ids, resumable=resumable, is_torn=self._is_torn
+        )
+        self._checkpoints.note_begun(request.prompt_ids)
         self._loans.expect(len(request.prompt_ids) - takeover.read_from)
         self.sometimes["prefix reused"] += takeover.kept > 0
-        self.sometimes["recurrent state extended"] += takeover.kept > 0 and not self.card.geometry.can_rewind
+        is_extended = takeover.kept > 0 and not takeover.resumed and not self.card.geometry.can_rewind
+        self.sometimes["recurrent state extended"] += is_extended
         self.sometimes["parked prefix found"] += takeover.found is not None
         self.sometimes["nothing to read"] += self._loans.due.fresh_tokens == 1
         self._guarded(lambda: self._started(takeover))
@@ -205,7 +216,12 @@ class Driver:
             )
         self._parked.check_begun(takeover)
         if not isinstance(self.card.runner._state, Parking):
-            self._held = takeover.held[: takeover.kept]
+            self._keep(takeover)
+
+    def _keep(self, takeover: Expectation) -> None:
+        """Cells behind `kept` are safe, or given up."""
+        self._held, self._is_torn = takeover.held[: takeover.kept], False
+        self._checkpoints.note_kept(takeover.kept)
 
     def _advance(self) -> None:
         assert self._request is not None
@@ -219,13 +235,14 @@ class Driver:
             return
         before = self.card.runner._state
         if self._is_cancelled and isinstance(before, Reading) and not self.card.geometry.can_rewind:
-            self._held = ()  # some layers have read the chunk under way, others not
+            self._is_torn = True
             self.sometimes["recurrent state lost"] += 1
         try:
             outcome = self.card.runner.advance(is_cancelled=self._is_cancelled)
         finally:
             if self.card.runner._state is not before:  # what was awaited has come, whatever failed behind it
                 self._note_moved(before)
+        self._checkpoints.note_landed()
         match outcome:
             case HasClosed():
                 if not self._is_cancelled:
@@ -239,8 +256,10 @@ class Driver:
                 if not len(self._held) <= read_tokens < len(self._request.prompt_ids):
                     raise WorldFault(f"{read_tokens} tokens are read of {len(self._request.prompt_ids)}")
                 self._held = self._request.prompt_ids[:read_tokens]
+                self.sometimes["checkpoint kept"] += self._checkpoints.note_read(read_tokens)
             case HasSampled():
                 self._sampled(outcome.token_id)
+        self._checkpoints.check()
 
     def _note_moved(self, before: State) -> None:
         """A conversation has arrived, in host memory or on the card."""
@@ -249,11 +268,17 @@ class Driver:
         self._parked.note_arrived(before, takeover)
         if isinstance(before, Parking):
             self.sometimes["parked"] += 1
-            self._held = takeover.held if is_idle else takeover.held[: takeover.kept]
+            if not is_idle:
+                self._keep(takeover)
         elif isinstance(before, Restoring):
             self.sometimes["restored"] += 1
             self._held = takeover.prompt[: takeover.read_from]
-            restored_bytes = state_bytes(self.card.geometry, takeover.read_from - takeover.kept)
+            restored_bytes = 0
+            if takeover.found is None:
+                self.sometimes["checkpoint used"] += 1
+                self._checkpoints.note_used(takeover.resumed)
+            else:
+                restored_bytes = state_bytes(self.card.geometry, takeover.read_from - takeover.kept)
             if self.card.runner.read_facts().unparked_bytes != restored_bytes:
                 raise WorldFault(f"{self.card.runner.read_facts()}: the card lacked {restored_bytes} B")
 
@@ -279,6 +304,8 @@ class Driver:
             raise WorldFault("nothing is open, and a loan is")
         check_rest(self.card, self._start)
         self._parked.check_rest()
+        self._checkpoints.check_rest(self._held)
+        self.sometimes["checkpoint evicted"] = self._checkpoints.num_evicted
         self._loans.check_rest(is_answered=self._num_sampled > 0)
 
     def _expect(self) -> Expected:
@@ -341,8 +368,9 @@ class Driver:
             return
         self._accuse()
         self.faults.is_spoilt = False
-        self._held = ()
+        self._held, self._is_torn = (), False
         self._parked.note_recovered()
+        self._checkpoints.note_recovered()
         self.sometimes[f"recovered from {where}"] += 1
         self.sometimes["recovery repeated"] += self.faults.num_fired > fired
         self._close()

@@ -17,6 +17,7 @@ HIDDEN_SIZE = 4
 VOCAB_SIZE = 257
 STATE_BYTES = 16
 """Of a recurrent layer of `programs.py`: the position it stands at, and a hash of the ids before it."""
+SLOT_GRID_BYTES = 256
 MAX_EXPERTS = 32
 """The model of `programs.py` keeps a set of experts in 32 bits."""
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
@@ -34,9 +35,9 @@ class Delivery(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """`blob_bytes[layer]` is 0 for a dense layer; None lets the planner choose, as in `PlanOptions`. `recurrent`: the
-    layers that have state in place of K/V. The drafter has `drafter_experts` experts, none without one; `head_bytes`
-    and `draft_head_bytes` are 0 where there is no such head. What follows is what `LendingPolicy` says, and by default
-    nothing but cache slots is lent."""
+    layers that have state in place of K/V, for which there are `num_checkpoints` slots. The drafter has
+    `drafter_experts` experts, none without one; `head_bytes` and `draft_head_bytes` are 0 where there is no such head.
+    What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent."""
 
     blob_bytes: tuple[int, ...]
     num_experts: int
@@ -52,6 +53,7 @@ class Geometry:
     is_reread: bool = False
     delivery: Delivery = Delivery.ALL
     recurrent: tuple[int, ...] = ()
+    num_checkpoints: int = 0
     drafter_experts: int = 0
     drafter_blob_bytes: int = 0
     draft_head_bytes: int = 0
@@ -65,6 +67,12 @@ class Geometry:
 
     def is_recurrent(self, layer: int) -> bool:
         return layer in self.recurrent
+
+    @property
+    def slot_bytes(self) -> int:
+        """What a checkpoint takes: the states of all recurrent layers, on a grid."""
+        num_recurrent = sum(self.is_recurrent(layer) for layer in range(len(self.blob_bytes)))
+        return -(-STATE_BYTES * num_recurrent // SLOT_GRID_BYTES) * SLOT_GRID_BYTES
 
     @property
     def can_rewind(self) -> bool:
@@ -142,6 +150,7 @@ def _plan(geometry: Geometry) -> Plan | Refusal:
         num_cache_slots=geometry.num_cache_slots,
         min_cache_slots=geometry.min_cache_slots,
         parked_bytes=geometry.parked_bytes,
+        checkpoint_bytes=geometry.num_checkpoints * geometry.slot_bytes,
         is_reread=geometry.is_reread,
         policy=geometry.policy(),
         segment_bytes=geometry.segment_bytes,

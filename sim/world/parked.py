@@ -25,7 +25,9 @@ Places = dict[Ids, HostExtent]
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """Of a request that is about to begin, while cells hold `held`. `kept` cells stay, the prompt is read from
-    `read_from`; `found`: the parked conversation that wins over the live session, if one does; `places` of all."""
+    `read_from`; `found`: the parked conversation that wins over the live session, if one does; `places` of all;
+    `resumed`: the position of the checkpoint that wins, or 0; `num_lost`: tokens of the session that would be lost;
+    `is_torn`: recurrent state is anything."""
 
     held: Ids
     prompt: Ids
@@ -33,6 +35,9 @@ class Expectation:
     found: Ids | None
     kept: int
     read_from: int
+    resumed: int = 0
+    num_lost: int = 0
+    is_torn: bool = False
 
 
 class ParkedWatch:
@@ -42,15 +47,21 @@ class ParkedWatch:
         self._card = card
         self._order: list[Ids] = []
 
-    def expect(self, held: Ids, prompt: Ids) -> Expectation:
-        places, kept = self._places(), self._usable(held, prompt[:-1])
+    def expect(self, held: Ids, prompt: Ids, *, resumable: int = 0, is_torn: bool = False) -> Expectation:
+        """`resumable`: the furthest checkpoint in what `held` and `prompt` share, or 0."""
+        places, kept = self._places(), 0 if is_torn else self._usable(held, prompt[:-1])
+        usable = 0 if is_torn else self._usable(held, prompt)
+        resumed = resumable if resumable > kept else 0
         found = max(reversed(self._order), key=lambda ids: self._usable(ids, prompt[:-1]), default=())
         read_from = self._usable(found, prompt[:-1])
-        if read_from <= kept:
-            return Expectation(held, prompt, places, None, kept, kept)
+        if read_from <= max(kept, resumed):
+            num_lost = len(held) - max(usable, resumed)
+            kept = max(kept, resumed) if not (resumed and self._card.geometry.is_reread) else 0
+            return Expectation(held, prompt, places, None, kept, kept, resumed, num_lost, is_torn)
+        num_lost = len(held) - usable
         if self._card.geometry.is_reread:
-            return Expectation(held, prompt, places, found, 0, 0)
-        return Expectation(held, prompt, places, found, kept, read_from)
+            return Expectation(held, prompt, places, found, 0, 0, 0, num_lost, is_torn)
+        return Expectation(held, prompt, places, found, kept, read_from, 0, num_lost, is_torn)
 
     def check_begun(self, expected: Expectation) -> None:
         """Is the live session parked if it is worth it and there is room, and did only those go who must, the least
@@ -106,7 +117,7 @@ class ParkedWatch:
 
     def _check_is_parking(self, expected: Expectation, *, is_parking: bool) -> None:
         held, budget_bytes = expected.held, self._card.geometry.parked_bytes
-        is_lost = len(held) - self._usable(held, expected.prompt) >= MIN_PARKED_TOKENS
+        is_lost = expected.num_lost >= MIN_PARKED_TOKENS and not expected.is_torn
         is_lost = is_lost and not any(self._holds(ids, held) for ids in expected.places)
         if is_parking and not is_lost:
             raise WorldFault(f"{len(held)} tokens are parked for nothing: prompt and parked ones hold them")
@@ -161,12 +172,15 @@ def _lengths(conversations: list[Ids] | Places) -> list[int]:
 def _cells(geometry: Geometry, ids: Ids) -> bytes:
     """K and V of each layer that attends, which are equal in this model, then the state of each that does not."""
     tokens, num_layers = pack_ids(ids), len(geometry.blob_bytes)
-    cells = [chain(FIRST_CELL + layer, tokens) for layer in range(num_layers)]
-    states = [
-        STATE.pack(len(ids), last_cell(cells[layer])).ljust(STATE_BYTES, b"\0")
-        for layer in range(num_layers)
-        if geometry.is_recurrent(layer)
-    ]
+    attending = [layer for layer in range(num_layers) if not geometry.is_recurrent(layer)]
+    return b"".join(HALVES * chain(FIRST_CELL + layer, tokens) for layer in attending) + states_of(geometry, ids)
+
+
+def states_of(geometry: Geometry, ids: Ids) -> bytes:
+    """Of each layer that does not attend, behind the last of `ids`."""
+    tokens = pack_ids(ids)
     return b"".join(
-        HALVES * cells[layer] for layer in range(num_layers) if not geometry.is_recurrent(layer)
-    ) + b"".join(states)
+        STATE.pack(len(ids), last_cell(chain(FIRST_CELL + layer, tokens))).ljust(STATE_BYTES, b"\0")
+        for layer in range(len(geometry.blob_bytes))
+        if geometry.is_recurrent(layer)
+    )

@@ -14,6 +14,7 @@ from sim.world.plain_bytes import PlainBytes
 from sim.world.told import ToldDevice
 from sim.world.trace import Trace, geometry_to_json
 from strata.core.errors import Refusal
+from strata.core.serving.checkpoints import parked_space_bytes
 from strata.device import DeviceDescription, Programs
 from strata.trace.command_trace import CardSizes, CommandTrace
 from strata.trace.digest import pattern, positional_digest
@@ -48,7 +49,7 @@ def record_commands(trace: Trace, origin: Mapping[str, Any]) -> Recorded:
         plan.pack.size_bytes,
         plan.staging.size_bytes,
         plan.behind_bytes,
-        geometry.parked_bytes,
+        parked_space_bytes(plan),
     )
     entries: list[Entry] = []
     failure: Exception | None = None

@@ -20,6 +20,7 @@ from strata.core.config.context import MAX_DEFAULT_CONTEXT_TOKENS
 from strata.core.config.not_yet import NOT_YET
 from strata.core.config.switches import DEFAULT_REPEAT_MIN_TOKENS, MIN_REPEAT_MIN_TOKENS, switch_name
 from strata.core.config.values import (
+    DEFAULT_CHECKPOINT_BYTES,
     DEFAULT_PARKED_BYTES,
     DEFAULT_TRACE_COMMANDS,
     DEFAULT_TWIN_VRAM_BYTES,
@@ -104,6 +105,10 @@ OPTIONS = (
     Option(READING, "parked-mib", "parked_bytes", whole_number("a whole number of MiB", unit=MIB), "N",
            str(DEFAULT_PARKED_BYTES // MIB),
            "host memory for conversations that make room for another one, in MiB; 0: none, they are read again"),
+    Option(READING, "checkpoint-mib", "checkpoint_bytes", whole_number("a whole number of MiB", unit=MIB), "N",
+           str(DEFAULT_CHECKPOINT_BYTES // MIB),
+           "host memory for recurrent states behind earlier turns of a conversation, in MiB; 0: none, an edited one is "
+           "read again"),
     Option(DRAFTS, "mtp", "mtp", MTP, "FILE", "off",
            "load the model's NextN block as drafter, or FILE's (write --mtp behind MODEL)"),
     Option(DRAFTS, "spec", "spec_rows", _WHOLE, "T", "1, with --mtp 3",

@@ -11,6 +11,7 @@ from strata.core.kv import kv_layout
 from strata.core.lending.policy import NEVER
 from strata.core.memory.planner import Plan
 from strata.core.memory.read_plan import ReadPlan
+from strata.core.serving.checkpoints import num_checkpoints, parked_space_bytes
 from strata.core.units import format_bytes
 from strata.planning import plan_model
 
@@ -49,6 +50,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "pack_bytes": plan.pack.size_bytes,
         "staging_bytes": plan.staging.size_bytes,
         "parked_bytes": plan.options.parked_bytes,
+        "checkpoints": num_checkpoints(plan.inventory, plan.options.checkpoint_bytes),
+        "checkpoint_bytes": parked_space_bytes(plan) - plan.options.parked_bytes,
         "regions": [
             {
                 "owner": region.name,
@@ -156,4 +159,9 @@ def plan_lines(plan: Plan) -> list[str]:
         f"host      {format_bytes(plan.pack.size_bytes)} of weights, {format_bytes(plan.staging.size_bytes)} staging, "
         f"{format_bytes(plan.options.parked_bytes)} for parked conversations"
     )
+    if any(inventory.state_bytes):
+        lines.append(
+            f"          {num_checkpoints(inventory, plan.options.checkpoint_bytes):,} checkpoints of recurrent state, "
+            f"{format_bytes(parked_space_bytes(plan) - plan.options.parked_bytes)}"
+        )
     return [*lines, "", *render_map(rows)]

@@ -9,6 +9,7 @@ from strata.core.extent import HostExtent, HostSpace
 from strata.core.lending.loan import CACHE, PROMPT
 from strata.core.lending.room import BLOCK
 from strata.core.lending.segments import Act
+from strata.core.memory.planner import Plan
 from strata.core.serving.launches import is_blob, is_blob_of
 
 
@@ -50,18 +51,19 @@ def with_act(counts: RunnerCounts, act: Act) -> RunnerCounts:
     return replace(counts, num_loans=counts.num_loans + 1, lent_bytes=counts.lent_bytes + act.extent.size_bytes)
 
 
-def with_command(counts: RunnerCounts, command: Command, *, num_layers: int) -> RunnerCounts:
+def with_command(counts: RunnerCounts, command: Command, plan: Plan) -> RunnerCounts:
     """Copies on the prompt's copy stream fill the ring, or bring home what was lent; prompt launches name their blobs.
-    The drafter is layer `num_layers`. What goes to parked memory or comes from it is a conversation."""
+    The drafter is the layer behind the last. What goes to parked memory or comes from it is a conversation; behind the
+    bytes for those, it is a checkpoint."""
     if isinstance(command, Copy) and command.stream is Stream.COPY:
         for pair in command.pairs:
-            counts = _with_copy(counts, pair.target, num_layers=num_layers)
+            counts = _with_copy(counts, pair.target, num_layers=plan.inventory.num_layers)
         return counts
     if isinstance(command, Copy):
         return replace(
             counts,
-            parked_bytes=counts.parked_bytes + _parked_bytes(pair.target for pair in command.pairs),
-            unparked_bytes=counts.unparked_bytes + _parked_bytes(pair.source for pair in command.pairs),
+            parked_bytes=counts.parked_bytes + _parked_bytes((pair.target for pair in command.pairs), plan),
+            unparked_bytes=counts.unparked_bytes + _parked_bytes((pair.source for pair in command.pairs), plan),
         )
     if isinstance(command, Launch) and command.program == programs.EXPERTS:
         blobs = [read for read in command.reads if isinstance(read, Access) and is_blob(read)]
@@ -87,5 +89,6 @@ def _with_copy(counts: RunnerCounts, target: Access | HostExtent, *, num_layers:
     return replace(counts, ring_entries=counts.ring_entries + 1)
 
 
-def _parked_bytes(sides: Iterable[Access | HostExtent]) -> int:
-    return sum(side.size_bytes for side in sides if isinstance(side, HostExtent) and side.space is HostSpace.PARKED)
+def _parked_bytes(sides: Iterable[Access | HostExtent], plan: Plan) -> int:
+    places = [side for side in sides if isinstance(side, HostExtent) and side.space is HostSpace.PARKED]
+    return sum(place.size_bytes for place in places if place.end_bytes <= plan.options.parked_bytes)

@@ -47,6 +47,10 @@ class EngineStatistics:
     num_unparked: int  # conversations given up for want of room
     parked_bytes: int  # copied to host memory
     unparked_bytes: int  # copied back to the card
+    num_checkpoints: int  # states of the live session in host memory now
+    num_saves: int  # times that a read left one
+    num_resumes: int  # times that a prompt went on from one
+    num_checkpoint_evictions: int  # of those that had to go for another one
     num_launches: int
     num_maps_while_serving: int  # but for segments that a loan moved
     chunk_tokens: int  # the planned chunk

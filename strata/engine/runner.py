@@ -14,6 +14,7 @@ from strata.core.events import Failed, Reached
 from strata.core.lending.ledger import Ledger
 from strata.core.memory.planner import Plan
 from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES, SAMPLED_WORD
+from strata.core.serving.checkpoints import Checkpoint, Checkpoints
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.conversations import ParkedConversations
 from strata.core.serving.drafting import draft_graph, draft_launches
@@ -80,16 +81,19 @@ Outcome = HasRead | HasMoved | HasSampled | HasClosed
 
 @dataclass(frozen=True, slots=True)
 class RunnerSnapshot:
-    """One moment: the runner's counts, the device's, who owns which bytes by the books, and what is parked."""
+    """One moment: the runner's counts, the device's, who owns which bytes by the books, what is parked, and which
+    states of the live session are kept."""
 
     counts: RunnerCounts
     device: DeviceStatistics
     ledger: Ledger
     parked: ParkedConversations
+    checkpoints: Checkpoints
 
 
 class Runner:
-    """`pause` is called while a device has nothing to report yet; the twin always has. With `is_touched`, `start` runs
+    """`terminators` end a reply, and in a prompt a turn: behind them a read is cut (`strata.core.serving.cuts`).
+    `pause` is called while a device has nothing to report yet; the twin always has. With `is_touched`, `start` runs
     every program once: on a card, a kernel is compiled when it runs for the first time. `digest` is the positional
     digest of host bytes, for plans that verify what was lent."""
 
@@ -108,7 +112,7 @@ class Runner:
         self._digest = digest
         self._device, self._recipe, self._terminators, self._pause = device, recipe, tuple(terminators), pause
         self._places = Addresses(description.arena_address, description.pack_address)
-        self._machine = Machine(recipe, self._places)
+        self._machine = Machine(recipe, self._places, frozenset(terminators))
         self._state: State = first_state(recipe.plan)
         self._awaits: tuple[str, ...] = ()
         self._checks: tuple[Check, ...] = ()
@@ -253,7 +257,7 @@ class Runner:
 
     def _publish(self) -> None:
         at = self._state.at
-        self._snapshot = RunnerSnapshot(self._counts, self._device.statistics(), at.ledger, at.parked)
+        self._snapshot = RunnerSnapshot(self._counts, self._device.statistics(), at.ledger, at.parked, at.checkpoints)
 
     def _order(self, orders: Orders) -> None:
         self._num_acts = 0
@@ -266,7 +270,7 @@ class Runner:
         self._device.submit(orders.commands)
         result = self._recipe.plan.verifier.window.result
         for command in orders.commands:
-            self._counts = with_command(self._counts, command, num_layers=self._recipe.plan.inventory.num_layers)
+            self._counts = with_command(self._counts, command, self._recipe.plan)
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
         self._awaits, self._checks = orders.awaits, orders.checks
@@ -325,8 +329,10 @@ def _with_takeover(read: ReadFacts, state: State) -> ReadFacts:
     if not isinstance(state, Parking | Restoring):
         return replace(read, read_from=len(state.at.session.ids))
     takeover = state.takeover
-    unparked_tokens = takeover.read_from - takeover.kept if takeover.restore else 0
-    return replace(read, read_from=takeover.read_from, unparked_tokens=unparked_tokens)
+    read = replace(read, read_from=takeover.read_from)
+    if isinstance(takeover.restore, Checkpoint):
+        return replace(read, checkpoint_tokens=takeover.restore.position)
+    return replace(read, unparked_tokens=takeover.read_from - takeover.kept if takeover.restore else 0)
 
 
 def _with_geometry(read: ReadFacts, state: State, plan: Plan) -> ReadFacts:

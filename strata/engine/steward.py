@@ -50,7 +50,8 @@ def _parts(read: ReadFacts) -> str:
     """What there is to say beside the geometry."""
     parked = f", parked {format_bytes(read.parked_bytes)}" if read.parked_bytes else ""
     came = f"{read.unparked_tokens} tokens came back, {format_bytes(read.unparked_bytes)}"
-    return f"{_room_part(read)}{parked}{', ' + came if read.unparked_tokens else ''}"
+    resumed = f", on from the checkpoint at {read.checkpoint_tokens}" if read.checkpoint_tokens else ""
+    return f"{_room_part(read)}{parked}{', ' + came if read.unparked_tokens else ''}{resumed}"
 
 
 def _room_part(read: ReadFacts) -> str:
@@ -130,6 +131,7 @@ class Steward:
     def statistics(self) -> EngineStatistics:
         snapshot = self._runner.snapshot()
         device, counts, parked, base = snapshot.device, snapshot.counts, snapshot.parked, self._base
+        checkpoints = snapshot.checkpoints
         return EngineStatistics(
             num_queued=sum(not ticket.is_cancelled for ticket in self._line),
             num_running=int(self._running is not None),
@@ -164,6 +166,10 @@ class Steward:
             num_unparked=parked.counts.num_lost,
             parked_bytes=counts.parked_bytes,
             unparked_bytes=counts.unparked_bytes,
+            num_checkpoints=len(checkpoints.listed),
+            num_saves=checkpoints.num_saved,
+            num_resumes=checkpoints.num_restored,
+            num_checkpoint_evictions=checkpoints.num_evicted,
             num_launches=device.num_launches - base.num_launches,
             num_maps_while_serving=device.num_maps - base.num_maps - (counts.num_moves - self._base_moves),
             chunk_tokens=self._chunk_tokens,

@@ -33,6 +33,7 @@ _GAUGES = (
     ("ring_slots", "strata_ring_slots", "Planned ring"),
     ("num_parked", "strata_parked_conversations", "Conversations in host memory"),
     ("held_bytes", "strata_parked_bytes", "Bytes that they take"),
+    ("num_checkpoints", "strata_checkpoints", "Recurrent states of the live session in host memory"),
 )
 _COUNTERS = (
     ("num_finished", "strata_requests_finished", "Replies that were completed"),
@@ -60,6 +61,9 @@ _COUNTERS = (
     ("num_unparked", "strata_conversations_unparked", "Conversations given up for want of room in host memory"),
     ("parked_bytes", "strata_conversation_bytes_parked", "Bytes of conversations copied to host memory"),
     ("unparked_bytes", "strata_conversation_bytes_restored", "Bytes of conversations copied back to the card"),
+    ("num_saves", "strata_checkpoints_kept", "Times that a read left a recurrent state in host memory"),
+    ("num_resumes", "strata_checkpoints_used", "Times that a prompt went on from one"),
+    ("num_checkpoint_evictions", "strata_checkpoints_evicted", "Recurrent states that had to go for another one"),
     ("num_launches", "strata_launches", "Programs and graphs launched"),
     (
         "num_maps_while_serving",

@@ -98,6 +98,8 @@ WRITTEN: list[tuple[str, str, str, str, object]] = [
     ("short-read", "0", "0", "short_read_tokens", 0),
     ("parked-mib", "0", "0", "parked_bytes", 0),
     ("parked-mib", "300", "300", "parked_bytes", 300 * MIB),
+    ("checkpoint-mib", "0", "0", "checkpoint_bytes", 0),
+    ("checkpoint-mib", "300", "300", "checkpoint_bytes", 300 * MIB),
     ("mtp", "1", "true", "mtp", Mtp()),
     ("mtp", "0", "false", "mtp", None),
     ("mtp", "a.gguf", '"a.gguf"', "mtp", Mtp("a.gguf")),

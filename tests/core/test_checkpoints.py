@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.core.serving.checkpoints import Checkpoint, Checkpoints, num_checkpoints
-from strata.core.serving.cuts import CUT_EVERY_TOKENS, cuts_of, next_cut
+from strata.core.serving.cuts import CUT_EVERY_TOKENS, cuts_of
 from strata.core.serving.prefix import Session
 from tests.engine.symbolic_card import small_inventory
 
@@ -39,7 +39,6 @@ def test_what_follows_moves_no_cut(ids, more, padding: int):
     cuts = cuts_of((*first, *more), turn_ends=ENDS)
     assert cuts_of(first, turn_ends=ENDS) == tuple(cut for cut in cuts if cut <= len(first))
     for last_cut, cut in zip((0, *cuts), cuts, strict=False):
-        assert next_cut((*first, *more), last_cut=last_cut, turn_ends=ENDS) == cut
         assert cut - last_cut <= CUT_EVERY_TOKENS
 
 
@@ -47,9 +46,7 @@ def full(*positions: int, num_slots: int = 4) -> Checkpoints:
     """A checkpoint at each position, in slots from 0 on; the last one was used last."""
     checkpoints = Checkpoints(num_slots)
     for position in positions:
-        placed = checkpoints.place(position)
-        assert placed is not None
-        checkpoints = placed[0].used(placed[1])
+        checkpoints = checkpoints.place(position)[0].landed()
     return checkpoints
 
 
@@ -63,18 +60,34 @@ def test_a_prompt_goes_on_from_the_last_checkpoint_in_what_it_shares():
     assert checkpoints.resume(session, tuple(range(61))) == Checkpoint(60, 2)
 
 
-def test_the_least_recently_used_goes_but_never_the_one_that_is_needed():
+def test_the_least_recently_used_goes_for_a_new_one():
     checkpoints = full(10, 20, 30, num_slots=3)
-    assert checkpoints.place(40) == (Checkpoints(3, (Checkpoint(20, 1), Checkpoint(30, 2))), Checkpoint(40, 0))
-    used = checkpoints.used(Checkpoint(10, 0))
-    assert used.place(40) == (Checkpoints(3, (Checkpoint(30, 2), Checkpoint(10, 0))), Checkpoint(40, 1))
-    assert checkpoints.place(40, needed=Checkpoint(10, 0)) == (
-        Checkpoints(3, (Checkpoint(10, 0), Checkpoint(30, 2))),
-        Checkpoint(40, 1),
-    )
-    assert full(10, num_slots=1).place(40, needed=Checkpoint(10, 0)) is None
-    assert Checkpoints(0).place(40) is None
-    assert checkpoints.place(20) is None
+    placed, new = checkpoints.place(40)
+    assert (placed.listed, new, placed.num_evicted) == ((Checkpoint(20, 1), Checkpoint(30, 2)), Checkpoint(40, 0), 1)
+    placed, new = checkpoints.used(Checkpoint(10, 0)).place(40)
+    assert (placed.listed, new) == ((Checkpoint(30, 2), Checkpoint(10, 0)), Checkpoint(40, 1))
+    assert (placed.num_saved, placed.num_restored) == (3, 1)
+    only, new = full(10, num_slots=1).place(40)
+    assert (only.listed, new, only.landed().listed) == ((), Checkpoint(40, 0), (Checkpoint(40, 0),))
+
+
+def test_nothing_is_listed_before_its_copy_has_landed():
+    placed, new = full(10).place(20)
+    assert placed.resume(Session(tuple(range(50))), (*range(40), 500)) == Checkpoint(10, 0)
+    assert placed.landed().resume(Session(tuple(range(50))), (*range(40), 500)) == new
+    assert placed.kept(20).landed().listed[-1] == new
+    assert placed.kept(19).landed() == full(10)  # the command that wrote it, or the chunk before it, failed
+    assert full(10).landed() == full(10)
+
+
+@given(IDS, st.integers(0, 4200), st.integers(0, 4))
+def test_a_read_stops_only_where_what_it_leaves_stays(turn, padding: int, num_slots: int):
+    """At no more cuts than there are slots, and never behind the token before the last."""
+    ids = (*turn, *(1,) * padding, *turn)
+    wanted = Checkpoints(num_slots).wanted(ids, ENDS)
+    cuts = cuts_of(ids[:-1], turn_ends=ENDS)
+    assert wanted == cuts[max(0, len(cuts) - num_slots) :]
+    assert [each.position for each in full(*wanted, num_slots=num_slots).listed] == list(wanted)
 
 
 OPERATIONS = st.lists(st.tuples(st.sampled_from(("grow", "cut", "take", "resume")), st.integers(0, 60)), max_size=40)
@@ -91,10 +104,10 @@ def test_a_checkpoint_holds_the_tokens_it_was_taken_at(operations, num_slots: in
         elif kind == "cut":
             session = session.kept(min(number, len(session.ids)))
             checkpoints = checkpoints.kept(len(session.ids))
-        elif kind == "take" and session.ids and (placed := checkpoints.place(len(session.ids))):
-            checkpoints, taken = placed
+        elif kind == "take" and num_slots and len(session.ids) not in {each.position for each in checkpoints.listed}:
+            checkpoints, taken = checkpoints.place(len(session.ids))
             slots[taken.slot_index] = session.ids
-            checkpoints = checkpoints.used(taken)
+            checkpoints = checkpoints.landed()
         elif kind == "resume":
             shared = min(number, len(session.ids))
             found = checkpoints.resume(session, (*session.ids[:shared], -1, -2))

@@ -41,6 +41,7 @@ def test_the_defaults_are_not_refused(known):
         ),
         (ServeConfig("m", vram_segment_bytes=0), "vram-segment-mib=0 MiB"),
         (ServeConfig("m", parked_bytes=-3 * MIB), "parked-mib=-3 MiB; give --parked-mib 0 (none) or more"),
+        (ServeConfig("m", checkpoint_bytes=-MIB), "checkpoint-mib=-1 MiB; give --checkpoint-mib 0 (none) or more"),
         (ServeConfig("m", twin_segment_bytes=6 * KIB), "twin-segment-kib=6 KiB; give --twin-segment-kib a multiple of"),
         (ServeConfig("m", vram_segment_bytes=512 * MIB), "the default card is less than one segment of 536,870,912 B"),
         (ServeConfig("m", prefill=Prefill(300)), "prefill=300 tokens; give --prefill a multiple of 256 tokens"),

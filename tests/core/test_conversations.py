@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.core.extent import HostExtent, HostSpace
+from strata.core.inventory import StateKind
+from strata.core.serving.checkpoints import NO_CHECKPOINTS, Checkpoint, Checkpoints
 from strata.core.serving.conversations import (
     MIN_PARKED_TOKENS,
     Parked,
@@ -31,9 +33,17 @@ def space(tokens: int, *listed: Parked) -> ParkedConversations:
     return ParkedConversations(tokens * TOKEN_BYTES, listed)
 
 
-def plan(session, parked, prompt, *, is_reread=False) -> tuple[ParkedConversations, Takeover]:
+def plan(
+    session, parked, prompt, *, checkpoints=NO_CHECKPOINTS, kinds=REWINDABLE, is_reread=False
+) -> tuple[ParkedConversations, Takeover]:
     return plan_takeover(
-        Session(session), parked, prompt, kinds=REWINDABLE, size_of=lambda n: n * TOKEN_BYTES, is_reread=is_reread
+        session if isinstance(session, Session) else Session(session),
+        parked,
+        prompt,
+        checkpoints,
+        kinds=kinds,
+        size_of=lambda n: n * TOKEN_BYTES,
+        is_reread=is_reread,
     )
 
 
@@ -129,6 +139,39 @@ def test_places_that_meet_or_end_beyond_the_space_are_a_fault():
     for listed in ((at(0, 10), at(9, 12)), (at(95, 101),)):
         with pytest.raises(AssertionError):
             space(100, *(Parked(Session(ids(n, 10)), place) for n, place in enumerate(listed)))
+
+
+HYBRID = frozenset({StateKind.KV, StateKind.RECURRENT})
+AT_60 = Checkpoint(60, 1)
+SAVED = Checkpoints(3, (Checkpoint(40, 0), AT_60))
+
+
+@pytest.mark.parametrize(
+    ("session", "prompt", "expected"),
+    [
+        (ids(0, 100), ids(1, 80, shared=70), Takeover(60, 60, restore=AT_60)),
+        (ids(0, 100), ids(0, 130), Takeover(100, 100)),  # the live one has more
+        (ids(0, 60), ids(0, 130), Takeover(60, 60)),  # and as much
+        (ids(0, 100), ids(1, 80, shared=30), Takeover(0, 0, Parked(Session(ids(0, 100)), at(0, 100)))),
+        (Session(ids(0, 100), is_torn=True), ids(0, 130), Takeover(60, 60, restore=AT_60)),
+        (ids(0, 124), ids(1, 80, shared=70), Takeover(60, 60, Parked(Session(ids(0, 124)), at(0, 124)), AT_60)),
+        (Session(ids(0, 124), is_torn=True), ids(1, 80, shared=70), Takeover(60, 60, restore=AT_60)),
+    ],
+    ids=["part", "whole", "tie", "behind no checkpoint", "torn", "64 would be lost", "nothing torn is parked"],
+)
+def test_a_hybrid_goes_on_from_the_session_or_a_checkpoint_in_it(session, prompt, expected: Takeover):
+    assert plan(session, space(500), prompt, checkpoints=SAVED, kinds=HYBRID)[1] == expected
+    reread = plan(session, space(500), prompt, checkpoints=SAVED, kinds=HYBRID, is_reread=True)[1]
+    assert reread == (Takeover(0, 0, expected.park) if expected.restore else expected)
+
+
+def test_a_parked_conversation_wins_only_over_a_checkpoint_with_less():
+    less, more = (Parked(Session(ids(1, size, shared=70)), at(0, size)) for size in (60, 65))
+    prompt = ids(1, 90, shared=70)
+    assert plan(ids(0, 100), space(100, less), prompt, checkpoints=SAVED, kinds=HYBRID)[1].restore == AT_60
+    after, takeover = plan(ids(0, 100), space(100, more), prompt, checkpoints=SAVED, kinds=HYBRID)
+    assert (takeover.kept, takeover.read_from, takeover.restore) == (0, 65, more)
+    assert (after.counts.num_hits, after.counts.num_lost) == (1, 1)  # the session is as large as all of the space
 
 
 CONVERSATIONS = st.tuples(st.integers(0, 5), st.integers(1, 150), st.sampled_from((0, 0, 30, 70)))

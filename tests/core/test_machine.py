@@ -228,11 +228,14 @@ def test_a_history_that_was_edited_is_read_from_0_where_state_is_recurrent():
     assert after.at.session.ids == ()
 
 
-def test_a_read_given_up_leaves_no_session_where_state_is_recurrent():
+def test_a_read_given_up_leaves_nothing_to_extend_where_state_is_recurrent():
     served = hybrid_machine()
     state, _ = serve(served, first_state(served.plan), prompt(10))
     longer = replace(prompt(10), prompt_ids=(*state.at.session.ids, 1, 2, 3))
     reading, _ = served.step(state, Began(longer))
     assert isinstance(reading, Reading) and reading.at.session == state.at.session
     closing, _ = served.step(reading, Ended())
-    assert closing.at.session.ids == ()
+    assert closing.at.session == replace(state.at.session, is_torn=True)
+    idle, _ = served.step(closing, Arrived())
+    again, _ = served.step(idle, Began(longer))
+    assert again.at.session.ids == ()

@@ -59,4 +59,7 @@ def test_only_cells_can_be_forgotten_one_by_one():
 def test_a_chunk_given_up_leaves_cells_but_no_recurrent_state():
     session = Session((1, 2))
     assert session.after_giving_up(frozenset({StateKind.KV})) == session
-    assert session.after_giving_up(HYBRID) == NO_SESSION
+    torn = session.after_giving_up(HYBRID)
+    assert (torn.ids, torn.usable((1, 2, 3), HYBRID), torn.read_from((1, 2, 3), HYBRID)) == ((1, 2), 0, 0)
+    assert not torn.holds((1, 2), HYBRID)
+    assert torn.kept(1) == Session((1,))  # behind a state that came back

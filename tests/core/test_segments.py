@@ -10,7 +10,8 @@ from strata.core.commands import Map, Transfer, Unmap
 from strata.core.errors import Refusal
 from strata.core.extent import Extent
 from strata.core.lending.ledger import Holding, Ledger
-from strata.core.lending.room import Room, RoomPhase, room_slots
+from strata.core.lending.loan import LoanPhase
+from strata.core.lending.room import Room, room_slots
 from strata.core.lending.segments import Act, Backing, SegmentLoan, at_home, release, restore
 from strata.core.memory.shapes import Region
 from strata.core.memory.zone import Zone, plan_zone
@@ -160,7 +161,7 @@ def test_a_slot_goes_home_once_and_none_when_all_are_on_their_way():
         begun.returning(frozenset({4}))
     with pytest.raises(AssertionError):
         begun.restoring().returning(frozenset({5}))
-    assert begun.restoring().restoring() == replace(begun, phase=RoomPhase.RESTORING)
+    assert begun.restoring().restoring() == replace(begun, phase=LoanPhase.RESTORING)
 
 
 def test_a_room_opens_and_closes_in_place():

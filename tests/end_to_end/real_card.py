@@ -15,6 +15,7 @@ from strata.core.errors import Refusal
 from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.programs import SAMPLE, SAMPLED_WORD, SampleArgs
+from strata.core.serving.checkpoints import parked_space_bytes
 from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest, SamplingParams
 from strata.device import Memory, Program
@@ -96,7 +97,7 @@ def real_card(
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
-        parked_bytes=options.parked_bytes,
+        parked_bytes=parked_space_bytes(plan),
     )
     programs = build_programs(
         spec,

@@ -16,6 +16,7 @@ from strata.core.inventory import DrafterInventory, ModelInventory, WeightItem
 from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.programs import RESULT_BYTES
+from strata.core.serving.checkpoints import parked_space_bytes
 from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.states import Windowing
@@ -152,7 +153,7 @@ def symbolic_card(
         pack_bytes=plan.pack.size_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
-        parked_bytes=options.parked_bytes,
+        parked_bytes=parked_space_bytes(plan),
     )
     payload = SymbolicPayload(description)
     commands: list[Command] = []

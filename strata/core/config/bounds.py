@@ -22,33 +22,33 @@ def check_values(config: ServeConfig) -> Iterator[Refusal]:
     """What is wrong whatever the model is, in the order of the fields."""
     yield from _check_card(config)
     if config.context_tokens is not None and config.context_tokens < MIN_CONTEXT_TOKENS:
-        yield Refusal(f"ctx refused: ctx={config.context_tokens} tokens; give --ctx {MIN_CONTEXT_TOKENS} or more")
+        yield _refuse("ctx", f"{config.context_tokens} tokens", f"{MIN_CONTEXT_TOKENS} or more")
     chunk_tokens = _asked_chunk(config)
     if chunk_tokens is not None and (chunk_tokens < CHUNK_GRID_TOKENS or chunk_tokens % CHUNK_GRID_TOKENS):
-        yield Refusal(
-            f"prefill refused: prefill={config.prefill} tokens; give --prefill a multiple of {CHUNK_GRID_TOKENS} tokens"
-        )
+        yield _refuse("prefill", f"{config.prefill} tokens", f"a multiple of {CHUNK_GRID_TOKENS} tokens")
     if config.short_read_tokens is not None and config.short_read_tokens < 0:
-        remedy = _advise_range("--short-read", "0 or more")
-        yield Refusal(f"short-read refused: short-read={config.short_read_tokens} tokens; {remedy}")
+        yield _refuse_optional("short-read", f"{config.short_read_tokens} tokens", "0 or more")
     if config.parked_bytes < 0:
-        yield Refusal(
-            f"parked-mib refused: parked-mib={config.parked_bytes / MIB:g} MiB; give --parked-mib 0 (none) or more"
-        )
+        yield _refuse("parked-mib", f"{config.parked_bytes / MIB:g} MiB", "0 (none) or more")
+    if config.checkpoint_bytes < 0:
+        yield _refuse("checkpoint-mib", f"{config.checkpoint_bytes / MIB:g} MiB", "0 (none) or more")
     if config.spec_rows is not None and not 1 <= config.spec_rows <= MAX_WINDOW_ROWS:
-        remedy = _advise_range("--spec", f"1 to {MAX_WINDOW_ROWS}")
-        yield Refusal(f"spec refused: spec={config.spec_rows} rows; {remedy}")
+        yield _refuse_optional("spec", f"{config.spec_rows} rows", f"1 to {MAX_WINDOW_ROWS}")
     yield from _check_server(config)
     if config.batch_slots is not None and config.batch_slots < 1:
-        remedy = _advise_range("--batch", "1 or more")
-        yield Refusal(f"batch refused: batch={config.batch_slots} requests; {remedy}")
+        yield _refuse_optional("batch", f"{config.batch_slots} requests", "1 or more")
     if config.kv_resident_tokens is not None and config.kv_resident_tokens < 1:
-        remedy = _advise_range("--kv-resident", "1 or more")
-        yield Refusal(f"kv-resident refused: kv-resident={config.kv_resident_tokens} tokens; {remedy}")
+        yield _refuse_optional("kv-resident", f"{config.kv_resident_tokens} tokens", "1 or more")
 
 
-def _advise_range(option: str, allowed: str) -> str:
-    return advise((f"give {option} {allowed}", option), (f"leave {option} out", None))
+def _refuse(option: str, value: str, allowed: str) -> Refusal:
+    return Refusal(f"{option} refused: {option}={value}; give --{option} {allowed}")
+
+
+def _refuse_optional(option: str, value: str, allowed: str) -> Refusal:
+    """Of an option that need not be given at all."""
+    remedy = advise((f"give --{option} {allowed}", f"--{option}"), (f"leave --{option} out", None))
+    return Refusal(f"{option} refused: {option}={value}; {remedy}")
 
 
 def _asked_chunk(config: ServeConfig) -> int | None:
@@ -59,16 +59,12 @@ def _asked_chunk(config: ServeConfig) -> int | None:
 def _check_card(config: ServeConfig) -> Iterator[Refusal]:
     segment_bytes = config.vram_segment_bytes
     if segment_bytes is not None and (segment_bytes <= 0 or segment_bytes % SEGMENT_GRANULARITY_BYTES):
-        yield Refusal(
-            f"vram-segment-mib refused: vram-segment-mib={segment_bytes / MIB:g} MiB; give --vram-segment-mib a "
-            f"multiple of {SEGMENT_GRANULARITY_BYTES // MIB} MiB"
-        )
+        allowed = f"a multiple of {SEGMENT_GRANULARITY_BYTES // MIB} MiB"
+        yield _refuse("vram-segment-mib", f"{segment_bytes / MIB:g} MiB", allowed)
     twin_bytes = config.twin_segment_bytes
     if twin_bytes is not None and (twin_bytes <= 0 or twin_bytes % TWIN_PAGE_BYTES):
-        yield Refusal(
-            f"twin-segment-kib refused: twin-segment-kib={twin_bytes / KIB:g} KiB; give --twin-segment-kib a multiple "
-            f"of {TWIN_PAGE_BYTES // KIB} KiB"
-        )
+        allowed = f"a multiple of {TWIN_PAGE_BYTES // KIB} KiB"
+        yield _refuse("twin-segment-kib", f"{twin_bytes / KIB:g} KiB", allowed)
     if config.device is DeviceChoice.CUDA and config.vram_bytes is None:
         yield Refusal("device=cuda refused: a card's arena has no size of its own; give --vram (see `strata doctor`)")
     if config.vram_bytes is not None and config.vram_bytes < config.segment_bytes:
@@ -84,14 +80,9 @@ def _check_card(config: ServeConfig) -> Iterator[Refusal]:
             config.segment_bytes,
         )
     if config.resident_budget_bytes is not None and config.resident_budget_bytes < 0:
-        remedy = _advise_range("--resident-budget-gib", "0 or more")
-        yield Refusal(
-            f"resident-budget-gib refused: resident-budget-gib={config.resident_budget_bytes / GIB:g} GiB; {remedy}"
-        )
+        yield _refuse_optional("resident-budget-gib", f"{config.resident_budget_bytes / GIB:g} GiB", "0 or more")
     if config.min_cache_slots is not None and config.min_cache_slots < 1:
-        yield Refusal(
-            f"cache-min-slots refused: cache-min-slots={config.min_cache_slots} slots; give --cache-min-slots 1 or more"
-        )
+        yield _refuse("cache-min-slots", f"{config.min_cache_slots} slots", "1 or more")
 
 
 def _check_server(config: ServeConfig) -> Iterator[Refusal]:
@@ -99,19 +90,15 @@ def _check_server(config: ServeConfig) -> Iterator[Refusal]:
         # To a socket, an empty address is every address of the machine.
         yield Refusal("host refused: it is empty; give --host an address (0.0.0.0 for every one), or leave --host out")
     if not 0 <= config.port <= 65_535:
-        yield Refusal(f"port refused: port={config.port}; give --port 0 (any free port) to 65535")
+        yield _refuse("port", f"{config.port}", "0 (any free port) to 65535")
     if config.api_key == "":
         yield Refusal("api-key refused: it is empty; give a key or leave --api-key out")
     if config.max_queued < 0:
-        yield Refusal(f"queue refused: queue={config.max_queued} requests; give --queue 0 or more")
+        yield _refuse("queue", f"{config.max_queued} requests", "0 or more")
     if config.write_deadline_s <= 0:
-        yield Refusal(
-            f"write-deadline refused: write-deadline={config.write_deadline_s:g} s; give --write-deadline more than 0"
-        )
+        yield _refuse("write-deadline", f"{config.write_deadline_s:g} s", "more than 0")
     if config.shutdown_grace_s < 0:
-        yield Refusal(
-            f"shutdown-grace refused: shutdown-grace={config.shutdown_grace_s:g} s; give --shutdown-grace 0 or more"
-        )
+        yield _refuse("shutdown-grace", f"{config.shutdown_grace_s:g} s", "0 or more")
     yield from _check_trace(config)
 
 
@@ -121,10 +108,7 @@ def _check_trace(config: ServeConfig) -> Iterator[Refusal]:
     if config.trace_commands is None:
         return
     if not 1 <= config.trace_commands <= MAX_TRACE_COMMANDS:
-        yield Refusal(
-            f"trace-commands refused: trace-commands={config.trace_commands}; give --trace-commands 1 to "
-            f"{MAX_TRACE_COMMANDS}"
-        )
+        yield _refuse("trace-commands", f"{config.trace_commands}", f"1 to {MAX_TRACE_COMMANDS}")
     if config.trace_file is None:
         yield Refusal("trace-commands refused: there is no --trace; give --trace FILE, or leave --trace-commands out")
 

@@ -16,6 +16,8 @@ TWIN_SEGMENT_BYTES = 2 * MIB
 management."""
 DEFAULT_PARKED_BYTES = GIB
 """Host memory for parked conversations (`lending.md` 3.5)."""
+DEFAULT_CHECKPOINT_BYTES = 512 * MIB
+"""Host memory for checkpoints of recurrent state (`lending.md` 3.5)."""
 DEFAULT_DRAFT_ROWS = 3
 """Rows of a window with a drafter, one of them sampled and the others drafted."""
 
@@ -87,6 +89,7 @@ class ServeConfig:
     prefill: Prefill = Prefill()
     short_read_tokens: int | None = None
     parked_bytes: int = DEFAULT_PARKED_BYTES
+    checkpoint_bytes: int = DEFAULT_CHECKPOINT_BYTES
     mtp: Mtp | None = None
     spec_rows: int | None = None
     is_lent_verified: bool = False

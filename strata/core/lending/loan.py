@@ -21,6 +21,8 @@ CACHE, PROMPT = "cache", "prompt"
 
 
 class LoanPhase(StrEnum):
+    """Room and segments have the last two."""
+
     RESERVED = "reserved"
     LENT = "lent"
     RESTORING = "restoring"

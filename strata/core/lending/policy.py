@@ -27,9 +27,7 @@ class LendingPolicy:
         """Why a request that reads `fresh_tokens` does not take the room; "" when it does."""
         if self.room_min_tokens == NEVER:
             return "off"
-        if fresh_tokens < self.room_min_tokens:
-            return f"{fresh_tokens:,} fresh tokens of {self.room_min_tokens:,}"
-        return "block_deferred" if is_block_away else ""
+        return _too_few(fresh_tokens, least=self.room_min_tokens) or ("block_deferred" if is_block_away else "")
 
     def no_segments(self, fresh_tokens: int) -> str:
         """Why a later request does not take the elastic loan again; "" when it does."""
@@ -37,11 +35,11 @@ class LendingPolicy:
             return "off"
         if self.repeat_min_tokens == NEVER:
             return "taken once, at start"
-        return (
-            ""
-            if fresh_tokens >= self.repeat_min_tokens
-            else f"{fresh_tokens:,} fresh tokens of {self.repeat_min_tokens:,}"
-        )
+        return _too_few(fresh_tokens, least=self.repeat_min_tokens)
+
+
+def _too_few(fresh_tokens: int, *, least: int) -> str:
+    return "" if fresh_tokens >= least else f"{fresh_tokens:,} fresh tokens of {least:,}"
 
 
 NO_LENDING = LendingPolicy()

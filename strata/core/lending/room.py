@@ -8,18 +8,12 @@ begun as soon as its last entry is consumed, and may still be on its way during 
 """
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from strata.core.commands import Transfer
 from strata.core.extent import Extent
-from strata.core.lending.loan import PROMPT
+from strata.core.lending.loan import PROMPT, LoanPhase
 
 BLOCK = "block"
-
-
-class RoomPhase(StrEnum):
-    LENT = "lent"
-    RESTORING = "restoring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +26,7 @@ class Room:
     first_slot: int
     num_entries: int = 0
     returned: frozenset[int] = frozenset()
-    phase: RoomPhase = RoomPhase.LENT
+    phase: LoanPhase = LoanPhase.LENT
 
     def slot(self, ring_slot: int) -> Extent:
         return self.slots[ring_slot - self.first_slot]
@@ -44,12 +38,12 @@ class Room:
 
     def returning(self, slots: frozenset[int]) -> "Room":
         """Copies home of `slots` are issued; a slot goes home once."""
-        assert self.phase is RoomPhase.LENT and not slots & self.returned, (self, slots)
+        assert self.phase is LoanPhase.LENT and not slots & self.returned, (self, slots)
         return replace(self, returned=self.returned | slots)
 
     def restoring(self) -> "Room":
         """Every dirty slot is on its way. A failure repeats it."""
-        return replace(self, phase=RoomPhase.RESTORING)
+        return replace(self, phase=LoanPhase.RESTORING)
 
     @property
     def open(self) -> Transfer:

@@ -9,12 +9,11 @@ always room for them (`lending.md` 5, invariants 28, 29 and 33). Their bytes are
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from strata.core.commands import Map, Transfer, Unmap
 from strata.core.extent import Extent
 from strata.core.lending.ledger import Ledger
-from strata.core.lending.loan import PROMPT
+from strata.core.lending.loan import PROMPT, LoanPhase
 from strata.core.memory.fixed import HEAD
 from strata.core.memory.zone import Zone
 
@@ -23,24 +22,19 @@ Act = Map | Unmap | Transfer
 NOBODY = ""
 
 
-class SegmentPhase(StrEnum):
-    LENT = "lent"
-    RESTORING = "restoring"
-
-
 @dataclass(frozen=True, slots=True)
 class SegmentLoan:
     """Every segment of the zone is lent or on its way home. A failure repeats the way home."""
 
     zone: Zone
-    phase: SegmentPhase = SegmentPhase.LENT
+    phase: LoanPhase = LoanPhase.LENT
 
     def restoring(self) -> "SegmentLoan":
-        return replace(self, phase=SegmentPhase.RESTORING)
+        return replace(self, phase=LoanPhase.RESTORING)
 
     def check_settled(self, backing: "Backing") -> None:
         """The way home was ordered, and every segment is there."""
-        assert self.phase is SegmentPhase.RESTORING, self
+        assert self.phase is LoanPhase.RESTORING, self
         assert backing == at_home(self.zone), (self, backing)
 
 

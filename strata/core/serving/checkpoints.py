@@ -5,18 +5,19 @@
     prompt        a a a a a x y                  5 tokens are shared: go on from checkpoint 1, read 3..
 
 A checkpoint is the state alone: the cells below it stay where they are, so it is worth something only as long as they
-hold its tokens (`lending.md` 5, invariant 38). All states of a model have one size, and the budget is slots of it.
-Which positions are cut says `cuts.py`; the commands that fill and read a slot come with the machine's part of it.
+hold its tokens (`lending.md` 5, invariant 38). All states of a model have one size, and the budget is slots of it, in
+host memory behind the places of parked conversations. Which positions are cut says `cuts.py`; the commands that fill
+and read a slot are in `parking.py`.
 """
 
 from dataclasses import dataclass, replace
 
+from strata.core.extent import HostExtent, HostSpace
 from strata.core.inventory import ModelInventory
+from strata.core.memory.planner import Plan
+from strata.core.serving.cuts import cuts_of
 from strata.core.serving.prefix import Session
-from strata.core.units import MIB, SLOT_ALIGNMENT_BYTES, align_up
-
-CHECKPOINT_BYTES = 512 * MIB
-"""Of host memory, for all of them (`lending.md` 3.5)."""
+from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,38 +30,52 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """`listed`: least recently used first. At most one for each position and slot."""
+    """`listed`: least recently used first. At most one for each position and slot. `arriving`: its copy is under way,
+    so it is not listed yet. The numbers count since start; only who went for another one was evicted."""
 
-    num_slots: int
+    num_slots: int = 0
     listed: tuple[Checkpoint, ...] = ()
+    arriving: Checkpoint | None = None
+    num_saved: int = 0
+    num_restored: int = 0
+    num_evicted: int = 0
 
     def __post_init__(self) -> None:
-        slots = {checkpoint.slot_index for checkpoint in self.listed}
-        assert len(slots) == len({checkpoint.position for checkpoint in self.listed}) == len(self.listed), self
+        each = self.listed if self.arriving is None else (*self.listed, self.arriving)
+        slots = {checkpoint.slot_index for checkpoint in each}
+        assert len(slots) == len({checkpoint.position for checkpoint in each}) == len(each), self
         assert slots <= set(range(self.num_slots)), self
 
     def kept(self, num_tokens: int) -> "Checkpoints":
-        """What is left once cells from `num_tokens` on are overwritten."""
-        return replace(self, listed=tuple(each for each in self.listed if each.position <= num_tokens))
+        """What is left once cells from `num_tokens` on hold nothing that is known."""
+        arriving = self.arriving if self.arriving and self.arriving.position <= num_tokens else None
+        listed = tuple(each for each in self.listed if each.position <= num_tokens)
+        return replace(self, listed=listed, arriving=arriving)
 
-    def place(self, position: int, *, needed: Checkpoint | None = None) -> "tuple[Checkpoints, Checkpoint] | None":
-        """A slot for the state behind `position` tokens, and who is left: the least recently used goes where none is
-        free, but never `needed`, from which a state is still to be copied. None where there is no slot for it, or one
-        stands there already. It is listed once its copy is complete."""
-        if any(each.position == position for each in self.listed):
-            return None
+    def wanted(self, prompt_ids: tuple[int, ...], turn_ends: frozenset[int]) -> tuple[int, ...]:
+        """Cuts of what is read of a prompt, all but its last token, at which the read leaves a state: as many as there
+        are slots, the last ones, since those would take the slots of any before them."""
+        return cuts_of(prompt_ids[:-1], turn_ends=turn_ends)[-self.num_slots :] if self.num_slots else ()
+
+    def place(self, position: int) -> "tuple[Checkpoints, Checkpoint]":
+        """A slot for the state behind `position` tokens, where none stands yet; the least recently used goes where none
+        is free. It is listed once its copy has landed."""
         free = sorted(set(range(self.num_slots)) - {each.slot_index for each in self.listed})
-        if free:
-            return self, Checkpoint(position, free[0])
-        victim = next((each for each in self.listed if each != needed), None)
-        if victim is None:
-            return None
-        left = tuple(each for each in self.listed if each != victim)
-        return replace(self, listed=left), Checkpoint(position, victim.slot_index)
+        victims = () if free else self.listed[:1]
+        placed = Checkpoint(position, free[0] if free else victims[0].slot_index)
+        num_evicted = self.num_evicted + len(victims)
+        return replace(self, listed=self.listed[len(victims) :], arriving=placed, num_evicted=num_evicted), placed
+
+    def landed(self) -> "Checkpoints":
+        """All that was ordered is over: what was arriving is the one used last."""
+        if self.arriving is None:
+            return self
+        return replace(self, listed=(*self.listed, self.arriving), arriving=None, num_saved=self.num_saved + 1)
 
     def used(self, checkpoint: Checkpoint) -> "Checkpoints":
-        """Its copy is complete, in either direction: it is the one used last."""
-        return replace(self, listed=(*(each for each in self.listed if each != checkpoint), checkpoint))
+        """It is on the card again, and stays here as well, as the one used last."""
+        listed = (*(each for each in self.listed if each != checkpoint), checkpoint)
+        return replace(self, listed=listed, num_restored=self.num_restored + 1)
 
     def resume(self, session: Session, prompt_ids: tuple[int, ...]) -> Checkpoint | None:
         """The one from which least of the prompt must be read; None where none stands in what prompt and session
@@ -70,7 +85,25 @@ class Checkpoints:
         return max(standing, key=lambda each: each.position, default=None)
 
 
+NO_CHECKPOINTS = Checkpoints()
+
+
 def num_checkpoints(inventory: ModelInventory, budget_bytes: int) -> int:
     """Slots that the budget has room for; 0 for a model without recurrent layers, which needs none."""
-    slot_bytes = align_up(sum(inventory.state_bytes), SLOT_ALIGNMENT_BYTES)
-    return budget_bytes // slot_bytes if slot_bytes else 0
+    return budget_bytes // _slot_bytes(inventory) if _slot_bytes(inventory) else 0
+
+
+def checkpoint_place(plan: Plan, checkpoint: Checkpoint) -> HostExtent:
+    """Where its state lies: layer by layer, without gaps."""
+    offset_bytes = plan.options.parked_bytes + checkpoint.slot_index * _slot_bytes(plan.inventory)
+    return HostExtent(HostSpace.PARKED, offset_bytes, sum(plan.inventory.state_bytes))
+
+
+def parked_space_bytes(plan: Plan) -> int:
+    """Of the host space that parked conversations and checkpoints share."""
+    num_slots = num_checkpoints(plan.inventory, plan.options.checkpoint_bytes)
+    return plan.options.parked_bytes + num_slots * _slot_bytes(plan.inventory)
+
+
+def _slot_bytes(inventory: ModelInventory) -> int:
+    return align_up(sum(inventory.state_bytes), SLOT_ALIGNMENT_BYTES)

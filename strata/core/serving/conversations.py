@@ -5,6 +5,8 @@ when there is no room, and what a new request takes over.
     parked          a b x y z         in host memory
     prompt          a b x y q r       read_from = 4: cells 0 and 1 stay, 2 and 3 come back
 
+Where state cannot be rewound, a prompt that shares less than the whole session may go on from a checkpoint in it.
+
 The space is one piece, taken at start. A parked conversation lies in it in one piece too and is complete by itself: it
 refers to no other one, so nobody's going makes it useless. Least recently used goes first. Everything is decided here,
 once, before anything is lent or copied; `parking.py` has the commands.
@@ -15,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from strata.core.extent import HostExtent, HostSpace
 from strata.core.inventory import StateKind
+from strata.core.serving.checkpoints import Checkpoint, Checkpoints
 from strata.core.serving.prefix import Session
 
 Kinds = frozenset[StateKind]
@@ -89,56 +92,62 @@ NOTHING_PARKED = ParkedConversations()
 @dataclass(frozen=True, slots=True)
 class Takeover:
     """What a request takes over. The first `kept` cells of the live session stay as they are; `park`: what the session
-    becomes first; `restore`: where cells [kept, read_from) come from. The prompt is read from `read_from` on."""
+    becomes first; `restore`: where cells [kept, read_from) and state come from, or state alone. The prompt is read from
+    `read_from` on."""
 
     kept: int
     read_from: int
     park: Parked | None = None
-    restore: Parked | None = None
+    restore: Parked | Checkpoint | None = None
 
 
 def plan_takeover(
     session: Session,
     parked: ParkedConversations,
     prompt_ids: tuple[int, ...],
+    checkpoints: Checkpoints,
     *,
     kinds: Kinds,
     size_of: Callable[[int], int],
     is_reread: bool,
 ) -> tuple[ParkedConversations, Takeover]:
-    """The longest usable prefix wins, and the live session where two are equal. `kinds`: what the model's state
-    consists of; `size_of` gives its bytes for so many tokens; `is_reread`: a parked conversation that wins is not
-    restored, and the prompt is read from 0. Whoever has to go for the one that is parked is no longer listed; whoever
-    is to be restored never has to."""
-    counts, kept = parked.counts, session.read_from(prompt_ids, kinds)
-    best = parked.longest(prompt_ids, kinds)
-    if best is not None and best.session.read_from(prompt_ids, kinds) <= kept:
-        best = None
-    after, park = parked, None
-    if parked.size_bytes and _is_worth_parking(session, prompt_ids, parked.listed, kinds):
-        found = _make_room(parked, session, kinds, size_bytes=size_of(len(session.ids)), needed=best)
+    """The longest usable prefix wins; of equals the live session, then its checkpoints. `kinds`: what the model's state
+    consists of; `size_of` gives its bytes for so many tokens; `is_reread`: a parked conversation or a checkpoint that
+    wins is not restored, and the prompt is read from 0. Whoever has to go for the one that is parked is no longer
+    listed; whoever is to be restored never has to."""
+    kept = read_from = session.read_from(prompt_ids, kinds)
+    restore: Parked | Checkpoint | None = None
+    resumed, best = checkpoints.resume(session, prompt_ids), parked.longest(prompt_ids, kinds)
+    if resumed is not None and resumed.position > kept:
+        restore, read_from = resumed, resumed.position
+    if best is not None and best.session.read_from(prompt_ids, kinds) > read_from:
+        restore, read_from = best, best.session.read_from(prompt_ids, kinds)
+    if isinstance(restore, Checkpoint):
+        kept = restore.position
+    counts, after, park = parked.counts, parked, None
+    num_usable = max(kept, session.usable(prompt_ids, kinds))
+    if parked.size_bytes and _is_worth_parking(session, num_usable, parked.listed, kinds):
+        found = _make_room(parked, session, kinds, size_bytes=size_of(len(session.ids)), needed=restore)
         if found is None:
             counts = replace(counts, num_lost=counts.num_lost + 1)
         else:
             after, park = found
             counts = after.counts
-    if best is None:
-        return replace(after, counts=counts), Takeover(kept, kept, park)
-    after = replace(after, counts=replace(counts, num_hits=counts.num_hits + 1))
-    if is_reread:
-        return after, Takeover(0, 0, park)
-    return after, Takeover(kept, best.session.read_from(prompt_ids, kinds), park, best)
+    counts = replace(counts, num_hits=counts.num_hits + isinstance(restore, Parked))
+    if is_reread and restore is not None:
+        return replace(after, counts=counts), Takeover(0, 0, park)
+    return replace(after, counts=counts), Takeover(kept, read_from, park, restore)
 
 
-def _is_worth_parking(session: Session, prompt_ids: tuple[int, ...], listed: Sequence[Parked], kinds: Kinds) -> bool:
+def _is_worth_parking(session: Session, num_usable: int, listed: Sequence[Parked], kinds: Kinds) -> bool:
     """Enough of it would be lost, a copy would be complete, and none holds it already."""
-    if not kinds <= COPIED_KINDS or len(session.ids) - session.usable(prompt_ids, kinds) < MIN_PARKED_TOKENS:
+    if session.is_torn or not kinds <= COPIED_KINDS or len(session.ids) - num_usable < MIN_PARKED_TOKENS:
         return False
     return not any(parked.session.holds(session.ids, kinds) for parked in listed)
 
 
 def _make_room(
-    parked: ParkedConversations, session: Session, kinds: Kinds, *, size_bytes: int, needed: Parked | None
+    parked: ParkedConversations, session: Session, kinds: Kinds, *, size_bytes: int, needed: Parked | Checkpoint | None
 ) -> tuple[ParkedConversations, Parked] | None:
     """A place for `session`, and who is left. A copy that has little beyond `session`, as of an earlier turn, goes in
     any case; None, and nobody goes, where even an empty space with `needed` in it has no gap of that size."""

@@ -14,18 +14,10 @@ CUT_EVERY_TOKENS = 2048
 """The longest stretch without a cut."""
 
 
-def next_cut(ids: Sequence[int], *, last_cut: int, turn_ends: frozenset[int]) -> int | None:
-    """The first cut behind `last_cut`, which is one or 0; None where `ids` end before it."""
-    furthest = last_cut + CUT_EVERY_TOKENS
-    for position in range(last_cut + 1, min(furthest, len(ids)) + 1):
-        if position == furthest or ids[position - 1] in turn_ends:
-            return position
-    return None
-
-
 def cuts_of(ids: Sequence[int], *, turn_ends: frozenset[int]) -> tuple[int, ...]:
     """All cuts, in order. Those of a longer conversation that begins with `ids` begin with these."""
-    cuts: list[int] = []
-    while (cut := next_cut(ids, last_cut=cuts[-1] if cuts else 0, turn_ends=turn_ends)) is not None:
-        cuts.append(cut)
-    return tuple(cuts)
+    cuts = [0]
+    for position, token_id in enumerate(ids, 1):
+        if token_id in turn_ends or position - cuts[-1] == CUT_EVERY_TOKENS:
+            cuts.append(position)
+    return tuple(cuts[1:])

@@ -34,30 +34,14 @@ from strata.core.serving.chunk import Addresses, ChunkState, open_chunk, read_ex
 from strata.core.serving.conversations import Takeover
 from strata.core.serving.drafting import fill_draft_kv
 from strata.core.serving.inputs import pack_header
-from strata.core.serving.launches import (
-    Recipe,
-    launch_embed,
-    launch_ffn,
-    launch_mixer,
-    launch_router,
-    prompt_lane,
-)
-from strata.core.serving.parking import Parking, Restoring, park, restore, take_over
+from strata.core.serving.launches import Recipe, launch_embed, launch_ffn, launch_mixer, launch_router, prompt_lane
+from strata.core.serving.parking import Parking, Restoring, park, restore, save_state, take_over
 from strata.core.serving.prefix import NO_SESSION
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.standing import Standing, notify
 from strata.core.serving.startup import mend
-from strata.core.serving.states import (
-    Closing,
-    Homing,
-    Idle,
-    Lending,
-    Reading,
-    Settling,
-    State,
-    Windowing,
-)
+from strata.core.serving.states import Closing, Homing, Idle, Lending, Reading, Settling, State, Windowing
 from strata.core.serving.steps import (
     Arrived,
     Began,
@@ -78,10 +62,12 @@ PROMPT_STREAMS = (Stream.PROMPT, Stream.COPY)
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The transition table, over a fixed recipe. Holds no state of its own."""
+    """The transition table, over a fixed recipe. Holds no state of its own. `turn_ends`: token ids behind which a read
+    is cut, where state cannot be rewound."""
 
     recipe: Recipe
     places: Addresses
+    turn_ends: frozenset[int] = frozenset()
 
     @property
     def plan(self) -> Plan:
@@ -89,10 +75,11 @@ class Machine:
 
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
-        at = state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.booked()
+        at = state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.reached()
         after, orders = self._dispatch(replace(state, at=at), event)
         after.at.check()
-        return replace(after, at=replace(after.at, ordered=orders.acts)), orders
+        checkpoints = after.at.checkpoints.kept(len(after.at.session.ids))
+        return replace(after, at=replace(after.at, ordered=orders.acts, checkpoints=checkpoints)), orders
 
     def _dispatch(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         match state, event:
@@ -188,9 +175,10 @@ class Machine:
     def _open_chunk(
         self, at: Standing, request: GenerationRequest, layout: PromptLayout, ring: Ring
     ) -> tuple[State, Orders]:
-        """The next chunk of the prompt, from where the session ends."""
+        """The next chunk of the prompt, from where the session ends to the next cut at which a state is left."""
         lane, staging, start = prompt_lane(layout), self.plan.staging, len(at.session.ids)
-        rows = min(layout.chunk_tokens, len(request.prompt_ids) - 1 - start)
+        ends = (*at.checkpoints.wanted(request.prompt_ids, self.turn_ends), len(request.prompt_ids) - 1)
+        rows = min(layout.chunk_tokens, next(end for end in ends if end > start) - start)
         resident = kept_blobs(self.plan, at.loan)
         chunk = open_chunk(self.recipe, layout, resident, start=start, rows=rows, ring=ring)
         chunk, copies = run_ahead(self.plan, chunk)
@@ -250,9 +238,14 @@ class Machine:
         if chunk.layer < self.plan.inventory.num_layers:
             return self._layers(state, Orders())
         at = replace(state.at, session=state.at.session.grown(*ids[chunk.start : chunk.start + chunk.rows]))
+        saved = Orders()
+        if len(at.session.ids) in at.checkpoints.wanted(ids, self.turn_ends):
+            at, saved = save_state(self.plan, at)
         if len(at.session.ids) == len(ids) - 1:
-            return self._close(_read_until(at, chunk), state.request, _closing_streams(at))
-        return self._open_chunk(at, state.request, chunk.layout, chunk.ring)
+            after, orders = self._close(_read_until(at, chunk), state.request, _closing_streams(at))
+        else:
+            after, orders = self._open_chunk(at, state.request, chunk.layout, chunk.ring)
+        return after, saved.then(orders)
 
     def _close(
         self, at: Standing, request: GenerationRequest | None, streams: tuple[Stream, ...] = PROMPT_STREAMS

@@ -1,21 +1,25 @@
-"""A conversation's way to host memory and back: states of the machine, the books, and the commands of both.
+"""A conversation's way to host memory and back, and that of its state alone: states of the machine, the books, and the
+commands of all.
 
     place    K of layer 0 | V of layer 0 | K of layer 3 | ... | state of layer 1 | ...      of its tokens, without gaps
 
 All cells lie side by side in each piece, as on the card, so any run of tokens is one copy a piece. A recurrent layer
-has one state instead, that behind the last token; so such a conversation comes back whole or not at all. Both ways go
-on the verifier's stream; whoever reads or writes K/V elsewhere does so after the notice behind them was taken
-(`lending.md` 4.1, commit, checkpoint, park; 5, invariant 41).
+has one state instead, that behind the last token; so such a conversation comes back whole or not at all. A checkpoint
+has the states alone, laid out as there. It is written on the prompt stream, between two chunks; all other ways are on
+the verifier's, and whoever reads or writes K/V elsewhere does so after the notice behind them was taken (`lending.md`
+4.1, commit, checkpoint, park; 5, invariants 41 and 42).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from strata.core.commands import MAX_COPY_GROUP, Access, Copy, CopyPair, Stream
+from strata.core.commands import Access, CopyPair, Stream
 from strata.core.extent import HostExtent
 from strata.core.kv import kv_layout
 from strata.core.memory.planner import Plan
+from strata.core.serving.checkpoints import Checkpoint, checkpoint_place
 from strata.core.serving.conversations import Parked, Takeover, plan_takeover
+from strata.core.serving.masters import copy_groups
 from strata.core.serving.prefix import Session, can_rewind
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.standing import Standing, notify
@@ -39,18 +43,21 @@ class Parking:
 
 @dataclass(frozen=True, slots=True)
 class Restoring:
-    """A parked conversation is on its way back, behind the cells that stay. It is not listed meanwhile, so a failure
-    drops it."""
+    """A parked conversation is on its way back, behind the cells that stay, or the state of a checkpoint. The first is
+    not listed meanwhile and the second goes with its session, so a failure drops it."""
 
     at: Standing
     request: GenerationRequest
     takeover: Takeover
 
     def arrived(self) -> Standing:
-        """The cells are on the card again."""
-        assert self.takeover.restore is not None
+        """Cells and state are on the card again."""
+        restored = self.takeover.restore
+        assert restored is not None
         session = Session(self.request.prompt_ids[: self.takeover.read_from])
-        return replace(self.at, session=session, parked=self.at.parked.after_restoring(self.takeover.restore))
+        if isinstance(restored, Checkpoint):
+            return replace(self.at, session=session, checkpoints=self.at.checkpoints.used(restored))
+        return replace(self.at, session=session, parked=self.at.parked.after_restoring(restored))
 
 
 def take_over(plan: Plan, at: Standing, request: GenerationRequest) -> tuple[Standing, Takeover]:
@@ -59,6 +66,7 @@ def take_over(plan: Plan, at: Standing, request: GenerationRequest) -> tuple[Sta
         at.session,
         at.parked,
         request.prompt_ids,
+        at.checkpoints,
         kinds=plan.inventory.state_kinds,
         size_of=lambda num_tokens: parked_bytes(plan, num_tokens),
         is_reread=plan.options.is_reread,
@@ -77,15 +85,31 @@ def park(plan: Plan, at: Standing, request: GenerationRequest, takeover: Takeove
     assert takeover.park is not None
     sides = _sides(plan, takeover.park, start=0, end=len(takeover.park.session.ids))
     at, notice = notify(at, (Stream.VERIFIER,))
-    return Parking(at, request, takeover), _copies([CopyPair(*pair) for pair in sides]).then(notice)
+    copies = _copies(Stream.VERIFIER, (CopyPair(*pair) for pair in sides))
+    return Parking(at, request, takeover), copies.then(notice)
 
 
 def restore(plan: Plan, at: Standing, request: GenerationRequest, takeover: Takeover) -> tuple[Restoring, Orders]:
-    """Host to card, the cells that the card does not hold already."""
-    assert takeover.restore is not None and takeover.kept < takeover.read_from, takeover
-    sides = _sides(plan, takeover.restore, start=takeover.kept, end=takeover.read_from)
-    at, notice = notify(replace(at, parked=at.parked.without(takeover.restore)), (Stream.VERIFIER,))
-    return Restoring(at, request, takeover), _copies([CopyPair(host, card) for card, host in sides]).then(notice)
+    """Host to card, the cells that the card does not hold already, and state."""
+    restored = takeover.restore
+    assert restored is not None
+    if isinstance(restored, Checkpoint):
+        sides = _placed(_states(plan), checkpoint_place(plan, restored))
+    else:
+        assert takeover.kept < takeover.read_from, takeover
+        sides = _sides(plan, restored, start=takeover.kept, end=takeover.read_from)
+        at = replace(at, parked=at.parked.without(restored))
+    at, notice = notify(at, (Stream.VERIFIER,))
+    copies = _copies(Stream.VERIFIER, (CopyPair(host, card) for card, host in sides))
+    return Restoring(at, request, takeover), copies.then(notice)
+
+
+def save_state(plan: Plan, at: Standing) -> tuple[Standing, Orders]:
+    """Card to host, the state behind the session, on the prompt stream: behind the chunk that moved it there, ahead of
+    the one that moves it on."""
+    checkpoints, placed = at.checkpoints.place(len(at.session.ids))
+    sides = _placed(_states(plan), checkpoint_place(plan, placed))
+    return replace(at, checkpoints=checkpoints), _copies(Stream.PROMPT, (CopyPair(*pair) for pair in sides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +123,16 @@ class _Piece:
 
 def _sides(plan: Plan, conversation: Parked, *, start: int, end: int) -> Iterator[tuple[Access, HostExtent]]:
     """Where tokens [start, end) of each piece lie, on the card and in `place`."""
-    num_tokens, base_bytes = len(conversation.session.ids), 0
+    num_tokens = len(conversation.session.ids)
     assert start < end <= num_tokens, (start, end, num_tokens)
     assert end == num_tokens or can_rewind(plan.inventory.state_kinds), (end, num_tokens)
-    for piece in _pieces(plan, start=start, end=end, num_tokens=num_tokens):
-        place = conversation.place
+    return _placed(_pieces(plan, start=start, end=end, num_tokens=num_tokens), conversation.place)
+
+
+def _placed(pieces: Iterator[_Piece], place: HostExtent) -> Iterator[tuple[Access, HostExtent]]:
+    """Each beside its part of `place`, in which they lie one behind the other."""
+    base_bytes = 0
+    for piece in pieces:
         size_bytes = piece.card.extent.size_bytes
         yield piece.card, place.part(offset_bytes=base_bytes + piece.offset_bytes, size_bytes=size_bytes)
         base_bytes += piece.whole_bytes
@@ -126,11 +155,14 @@ def _pieces(plan: Plan, *, start: int, end: int, num_tokens: int = 0) -> Iterato
             key_bytes, value_bytes = layout.key_bytes, layout.value_bytes
             yield _Piece(Access(keys, "kv", f"k {layer}"), start * key_bytes, num_tokens * key_bytes)
             yield _Piece(Access(values, "kv", f"v {layer}"), start * value_bytes, num_tokens * value_bytes)
+    yield from _states(plan)
+
+
+def _states(plan: Plan) -> Iterator[_Piece]:
     for layer, whole in enumerate(plan.state):
         if whole.size_bytes:
             yield _Piece(Access(whole, "state", f"state {layer}"), 0, whole.size_bytes)
 
 
-def _copies(pairs: list[CopyPair]) -> Orders:
-    groups = (pairs[first : first + MAX_COPY_GROUP] for first in range(0, len(pairs), MAX_COPY_GROUP))
-    return Orders((), tuple(Copy(Stream.VERIFIER, tuple(group)) for group in groups))
+def _copies(stream: Stream, pairs: Iterable[CopyPair]) -> Orders:
+    return Orders((), tuple(copy_groups(stream, pairs)))

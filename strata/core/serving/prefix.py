@@ -8,7 +8,7 @@ last one always goes through a window, since that is what gives logits (`lending
     prompt    a b c x y            read_from = 3; cells 3.. are overwritten, and the session is a b c from then on
 
 A recurrent layer has no cells: its state stands where the session ends, and nowhere else. A model that has one takes
-the whole session over or nothing of it.
+the whole session over, or goes on from a checkpoint in it (`checkpoints.py`), or takes nothing of it.
 """
 
 from dataclasses import dataclass
@@ -27,15 +27,17 @@ def can_rewind(kinds: frozenset[StateKind]) -> bool:
 @dataclass(frozen=True, slots=True)
 class Session:
     """Cell i of K/V holds the state of `ids[i]`, for every i: nothing else may be assumed of any cell. Recurrent
-    state is what it is after all of `ids`; where there are none, it is anything."""
+    state is what it is after all of `ids`; where there are none, or `is_torn`, it is anything."""
 
     ids: tuple[int, ...] = ()
+    is_torn: bool = False
 
     def usable(self, ids: tuple[int, ...], kinds: frozenset[StateKind] = REWINDABLE) -> int:
         """How many of `ids`, from the first on, need not be read by a model whose state is of `kinds`."""
         most = min(len(self.ids), len(ids))
         shared = next((i for i in range(most) if self.ids[i] != ids[i]), most)
-        return shared if shared == len(self.ids) or can_rewind(kinds) else 0
+        is_whole = shared == len(self.ids) and not self.is_torn
+        return shared if is_whole or can_rewind(kinds) else 0
 
     def read_from(self, prompt_ids: tuple[int, ...], kinds: frozenset[StateKind] = REWINDABLE) -> int:
         """First position of `prompt_ids` that must be read."""
@@ -47,8 +49,8 @@ class Session:
 
     def after_giving_up(self, kinds: frozenset[StateKind]) -> "Session":
         """What is left when a chunk behind the session was read in part: cells behind the end are nobody's, but
-        recurrent state has moved on in some layers and not in others."""
-        return self if can_rewind(kinds) else NO_SESSION
+        recurrent state has moved on in some layers and not in others. Checkpoints in the session still stand."""
+        return Session(self.ids, is_torn=not can_rewind(kinds))
 
     def kept(self, num_tokens: int) -> "Session":
         """What is left once cells from `num_tokens` on are overwritten."""

@@ -65,6 +65,7 @@ class ReadFacts:
     parked_bytes: int = 0  # of the conversation before, copied to host memory
     unparked_tokens: int = 0  # of a parked conversation, copied back to the card
     unparked_bytes: int = 0
+    checkpoint_tokens: int = 0  # the state behind so many was copied back from a checkpoint; 0: none was
 
 
 NO_READ = ReadFacts()
@@ -145,17 +146,6 @@ SAMPLING_FIELDS = (
 def pack_sampling(sampling: SamplingParams, *, prompt_tokens: int) -> bytes:
     """The `params` extent of a window: int64 words then float64 words in the order of SAMPLING_FIELDS, zero filled to
     SAMPLING_BYTES. Terminators are masked while position + 1 - prompt_tokens < min_tokens (0-based reply index)."""
-    words = _SAMPLING.pack(
-        sampling.seed,
-        prompt_tokens,
-        sampling.min_tokens,
-        sampling.top_k,
-        int(sampling.temperature == 0.0),
-        sampling.temperature,
-        sampling.top_p,
-        sampling.min_p,
-        sampling.repetition_penalty,
-        sampling.presence_penalty,
-        sampling.frequency_penalty,
-    )
-    return words.ljust(SAMPLING_BYTES, b"\0")
+    beside = {"prompt_tokens": prompt_tokens, "is_greedy": sampling.temperature == 0.0}
+    words = [beside[name] if name in beside else getattr(sampling, name) for row in SAMPLING_FIELDS for name in row]
+    return _SAMPLING.pack(*words).ljust(SAMPLING_BYTES, b"\0")

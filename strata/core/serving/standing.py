@@ -8,6 +8,7 @@ from strata.core.lending.loan import Loan
 from strata.core.lending.room import Room
 from strata.core.lending.segments import Act, Backing, SegmentLoan, at_home
 from strata.core.memory.planner import Plan
+from strata.core.serving.checkpoints import NO_CHECKPOINTS, Checkpoints, num_checkpoints
 from strata.core.serving.conversations import NOTHING_PARKED, ParkedConversations
 from strata.core.serving.prefix import NO_SESSION, Session
 from strata.core.serving.startup import FIRST_TABLE_VERSION
@@ -17,16 +18,17 @@ from strata.core.serving.steps import Check, Orders
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`serial` numbers the notices, so that no two tags are equal; `session` is what K/V holds, `parked` what host
-    memory holds; `table_version` the table published last. Three kinds of loan may be out: `loan` of cache slots,
-    `room` and `segments`; `checks` are still to be made of what comes home of these. `is_broken`: a command failed
-    since all was at rest, so what it was to write is anything; `ordered`: the acts that are in the books once the shell
-    says that they took place."""
+    memory holds, `checkpoints` which states of the session it has; `table_version` the table published last. Three
+    kinds of loan may be out: `loan` of cache slots, `room` and `segments`; `checks` are still to be made of what comes
+    home of these. `is_broken`: a command failed since all was at rest, so what it was to write is anything; `ordered`:
+    the acts that are in the books once the shell says that they took place."""
 
     ledger: Ledger
     backing: Backing
     serial: int = 0
     session: Session = NO_SESSION
     parked: ParkedConversations = NOTHING_PARKED
+    checkpoints: Checkpoints = NO_CHECKPOINTS
     table_version: int = FIRST_TABLE_VERSION
     loan: Loan | None = None
     room: Room | None = None
@@ -53,6 +55,10 @@ class Standing:
         ledger = self.ledger.after(act for act in done if isinstance(act, Transfer))
         return replace(self, ledger=ledger, backing=self.backing.after(done), ordered=())
 
+    def reached(self) -> "Standing":
+        """All that was ordered took place, and all that was awaited has come."""
+        return replace(self.booked(), checkpoints=self.checkpoints.landed())
+
     def check(self) -> None:
         self.ledger.check()
 
@@ -63,7 +69,8 @@ def first_standing(plan: Plan) -> Standing:
     if plan.zone is not None:
         holdings.append(Holding(plan.zone.all_behind, ""))
     parked = ParkedConversations(plan.options.parked_bytes)
-    return Standing(Ledger(tuple(holdings)), at_home(plan.zone), parked=parked)
+    checkpoints = Checkpoints(num_checkpoints(plan.inventory, plan.options.checkpoint_bytes))
+    return Standing(Ledger(tuple(holdings)), at_home(plan.zone), parked=parked, checkpoints=checkpoints)
 
 
 def notify(at: Standing, streams: tuple[Stream, ...]) -> tuple[Standing, Orders]:
