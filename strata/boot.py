@@ -262,13 +262,16 @@ def _say_draining() -> None:
 
 
 async def _show_card(planned: PlannedModel, steward: Steward) -> Response:
-    """Who owns which bytes, by the books, and the counters."""
+    """Who owns which bytes, by the books, and the counters. Addresses behind the arena have memory only while segments
+    are lent, and an owner then, so what is nobody's there is no part of the card."""
     plan = planned.plan
-    held = [(row.owner, row.extent) for row in steward.holdings()]
+    held = [
+        (row.owner, row.extent) for row in steward.holdings() if row.owner or row.extent.offset_bytes < plan.arena_bytes
+    ]
     held.append(("", Extent(plan.used_bytes, plan.arena_bytes - plan.used_bytes)))
     return reply(
         {
-            "rows": [{"owner": owner, **asdict(extent)} for owner, extent in held],
+            "rows": [{"owner": owner, **asdict(extent)} for owner, extent in held if extent.size_bytes],
             "chunk_tokens": plan.prompt.chunk_tokens,
             "ring_slots": len(plan.prompt.ring),
             "statistics": asdict(steward.statistics()),

@@ -36,6 +36,7 @@ class EngineStatistics:
     room_bytes: int  # copied back into it
     num_segment_loans: int  # times that segments went behind the arena, the one of the start included
     restored_bytes: int  # copied back into regions that were away
+    num_verified: int  # pieces that came home, held against the pack: --verify-lent
     num_drafts: int  # tokens that were drafted
     num_drafts_accepted: int  # of them, those that the model then said
     num_parked: int  # conversations in host memory now
@@ -44,7 +45,7 @@ class EngineStatistics:
     num_parkings: int  # times that a conversation was copied to host memory
     num_restores: int  # times that one came back
     num_evictions: int  # of conversations that had to go for another one
-    num_unparked: int  # conversations given up for want of room
+    num_given_up: int  # conversations given up for want of room
     parked_bytes: int  # copied to host memory
     unparked_bytes: int  # copied back to the card
     num_checkpoints: int  # states of the live session in host memory now
