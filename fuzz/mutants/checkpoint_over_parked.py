@@ -1,0 +1,6 @@
+"""Checkpoints lie where parked conversations do."""
+
+MODULE = "strata.core.serving.checkpoints"
+FRAGMENT = "plan.options.parked_bytes + checkpoint.slot_index * _slot_bytes(plan.inventory)"
+REPLACEMENT = "checkpoint.slot_index * _slot_bytes(plan.inventory)"
+SOURCE = "lending.md 3.5, checkpoint bytes, parked bytes"
