@@ -1,6 +1,9 @@
 """The room is decided by the length of the prompt."""
 
 MODULE = "strata.core.serving.machine"
-FRAGMENT = "has_room = not policy.no_room(fresh_tokens,"
-REPLACEMENT = "has_room = not policy.no_room(len(request.prompt_ids),"
+FRAGMENT = "has_room, has_segments = not declined.room,"
+REPLACEMENT = (
+    "whole = policy.decline(len(request.prompt_ids), is_out=at.segments is not None)\n"
+    "        has_room, has_segments = not whole.room,"
+)
 SOURCE = "lending.md 5, invariant 18"

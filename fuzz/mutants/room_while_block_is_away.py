@@ -1,6 +1,6 @@
 """The room opens in a block whose segments are lent."""
 
-MODULE = "strata.core.serving.machine"
-FRAGMENT = "is_block_away=has_segments and policy.lends_block)"
+MODULE = "strata.core.lending.policy"
+FRAGMENT = "is_block_away=not segments and self.lends_block)"
 REPLACEMENT = "is_block_away=False)"
 SOURCE = "lending.md 3.1, block_deferred"

@@ -159,10 +159,8 @@ class Runner:
         self._step(Began(request))
         facts, policy = _with_takeover(self._read, self._state), self._recipe.plan.options.policy
         fresh_tokens = len(request.prompt_ids) - facts.read_from
-        no_segments = "" if had_segments else policy.no_segments(fresh_tokens)
-        is_block_away = not no_segments and policy.lends_block
-        no_room = policy.no_room(fresh_tokens, is_block_away=is_block_away)
-        self._began, self._read = before, replace(facts, no_room=no_room, no_segments=no_segments)
+        declined = policy.decline(fresh_tokens, is_out=had_segments)
+        self._began, self._read = before, replace(facts, no_room=declined.room, no_segments=declined.segments)
         return self._read.read_from
 
     def read_facts(self) -> ReadFacts:

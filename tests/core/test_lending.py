@@ -1,6 +1,7 @@
 """Ledger, loan and policy by themselves."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from strata.core.commands import Transfer
 from strata.core.extent import Extent
 from strata.core.lending.ledger import Holding, Ledger
 from strata.core.lending.loan import Loan, LoanPhase, reserve
-from strata.core.lending.policy import max_lent_slots
+from strata.core.lending.policy import NEVER, NO_LENDING, Declined, LendingPolicy, max_lent_slots
 from strata.core.memory.shapes import Slot
 
 BOOKS = Ledger((Holding(Extent(0, 10), "kv"), Holding(Extent(10, 20), "cache")))
@@ -86,3 +87,26 @@ def test_lending_and_giving_back_name_the_same_bytes():
 )
 def test_floor_and_share_bound_what_may_be_lent(num_slots: int, min_cache_slots: int, lent: int):
     assert max_lent_slots(num_slots, min_cache_slots=min_cache_slots) == lent
+
+
+ALL = LendingPolicy(room_min_tokens=10, is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=300)
+
+
+@pytest.mark.parametrize(
+    ("policy", "fresh_tokens", "is_out", "declined"),
+    [
+        (NO_LENDING, 5_000, False, Declined("off", "off")),
+        (ALL, 9, True, Declined("9 fresh tokens of 10", "")),
+        (ALL, 10, True, Declined("block_deferred", "")),
+        (ALL, 10, False, Declined("", "10 fresh tokens of 300")),
+        (ALL, 299, False, Declined("", "299 fresh tokens of 300")),
+        (ALL, 300, False, Declined("block_deferred", "")),
+        (replace(ALL, lends_block=False), 300, False, Declined("", "")),
+        (replace(ALL, room_min_tokens=0), 1, False, Declined("", "1 fresh tokens of 300")),
+        (replace(ALL, repeat_min_tokens=NEVER), 5_000, True, Declined("block_deferred", "")),
+        (replace(ALL, repeat_min_tokens=NEVER), 5_000, False, Declined("", "taken once, at start")),
+    ],
+)
+def test_a_read_takes_what_its_fresh_tokens_are_enough_for(policy, fresh_tokens, is_out, declined):
+    """And the room never while the block's segments are away (`lending.md` 3.1)."""
+    assert policy.decline(fresh_tokens, is_out=is_out) == declined

@@ -9,6 +9,14 @@ NEVER = -1
 
 
 @dataclass(frozen=True, slots=True)
+class Declined:
+    """Why a read takes no room, and why no segments move for it; "" for what it takes."""
+
+    room: str
+    segments: str
+
+
+@dataclass(frozen=True, slots=True)
 class LendingPolicy:
     """What the switches of `lending.md` 3 ask for. `room_min_tokens`: a request that reads at least so many fresh
     tokens takes the room. The elastic loan lends the verifier's buffers, and block and head where it says so; it is out
@@ -23,14 +31,17 @@ class LendingPolicy:
     repeat_min_tokens: int = NEVER
     is_verified: bool = False
 
-    def no_room(self, fresh_tokens: int, *, is_block_away: bool) -> str:
-        """Why a request that reads `fresh_tokens` does not take the room; "" when it does."""
+    def decline(self, fresh_tokens: int, *, is_out: bool) -> Declined:
+        """For a request that reads `fresh_tokens`; `is_out`: it has the elastic loan of the start."""
+        segments = "" if is_out else self._decline_segments(fresh_tokens)
+        return Declined(self._decline_room(fresh_tokens, is_block_away=not segments and self.lends_block), segments)
+
+    def _decline_room(self, fresh_tokens: int, *, is_block_away: bool) -> str:
         if self.room_min_tokens == NEVER:
             return "off"
         return _too_few(fresh_tokens, least=self.room_min_tokens) or ("block_deferred" if is_block_away else "")
 
-    def no_segments(self, fresh_tokens: int) -> str:
-        """Why a later request does not take the elastic loan again; "" when it does."""
+    def _decline_segments(self, fresh_tokens: int) -> str:
         if not self.is_elastic:
             return "off"
         if self.repeat_min_tokens == NEVER:

@@ -4,7 +4,7 @@
 
 Opening and closing change who owns the block and a count, nothing else: no byte is copied out, addresses stay, and what
 the read does not write is never copied back. A slot that it wrote is *dirty*; it goes home by one copy from the pack,
-begun as soon as its last entry is consumed, and may still be on its way during the first window.
+not before its last reader, and may still be on its way during the first window.
 """
 
 from dataclasses import dataclass, replace

@@ -146,9 +146,9 @@ class Machine:
         plan, policy = self.plan, self.plan.options.policy
         fresh_tokens = len(request.prompt_ids) - len(at.session.ids)
         path_tokens = fresh_tokens - 1  # the last fresh token is the window's
-        takes_segments = at.segments is None and not policy.no_segments(fresh_tokens)
-        has_segments = takes_segments or at.segments is not None
-        has_room = not policy.no_room(fresh_tokens, is_block_away=has_segments and policy.lends_block)
+        declined = policy.decline(fresh_tokens, is_out=at.segments is not None)
+        has_room, has_segments = not declined.room, not declined.segments
+        takes_segments = has_segments and at.segments is None
         if path_tokens == 0:
             return self._first_window(at, request, has_room=has_room)
         keeps_startup = at.segments is not None and policy.retains_startup
