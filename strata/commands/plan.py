@@ -7,10 +7,10 @@ from typing import Any
 from strata.commands.card_map import OwnedBytes, render_map
 from strata.commands.drafter_text import drafter_json, drafter_line
 from strata.core.config.values import ServeConfig
-from strata.core.kv import kv_layout
 from strata.core.lending.policy import NEVER
 from strata.core.memory.planner import Plan
 from strata.core.memory.read_plan import ReadPlan
+from strata.core.memory.shapes import kv_layout_of
 from strata.core.serving.checkpoints import num_checkpoints, parked_space_bytes
 from strata.core.units import format_bytes
 from strata.planning import plan_model
@@ -115,14 +115,7 @@ def loan_lines(plan: Plan) -> Iterator[str]:
 
 def kv_token_bytes(plan: Plan) -> int:
     """K and V of one position in all layers that have them."""
-    inventory = plan.inventory
-    layout = kv_layout(
-        kv_format=plan.options.kv_format,
-        context_tokens=plan.options.context_tokens,
-        num_kv_heads=inventory.num_kv_heads,
-        head_dim=inventory.head_dim,
-    )
-    return layout.position_bytes * sum(layer.size_bytes > 0 for layer in plan.kv)
+    return kv_layout_of(plan.inventory, plan.options).position_bytes * sum(layer.size_bytes > 0 for layer in plan.kv)
 
 
 def lending_line(plan: Plan) -> str:

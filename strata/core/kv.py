@@ -101,9 +101,3 @@ def kv_layout(*, kv_format: KvFormat, context_tokens: int, num_kv_heads: int, he
     )
     values_start_bytes = align_up(context_tokens * key_bytes, VALUES_ALIGNMENT_BYTES)
     return KvLayout(key_bytes, value_bytes, values_start_bytes, values_start_bytes + context_tokens * value_bytes)
-
-
-def kv_layer_bytes(*, kv_format: KvFormat, context_tokens: int, num_kv_heads: int, head_dim: int) -> int:
-    """Bytes of one layer's K and V together."""
-    layout = kv_layout(kv_format=kv_format, context_tokens=context_tokens, num_kv_heads=num_kv_heads, head_dim=head_dim)
-    return layout.size_bytes

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory, WeightItem
-from strata.core.kv import kv_layer_bytes
 from strata.core.lending.policy import LendingPolicy
 from strata.core.lending.room import BLOCK
 from strata.core.memory.layout import Bump, DraftLayout, VerifierLayout, carve_draft, carve_verifier, table_bytes
-from strata.core.memory.shapes import PlanOptions, Region
+from strata.core.memory.shapes import PlanOptions, Region, kv_layout_of
 
 WEIGHTS, DRAFTER, VERIFIER, DRAFT_HEAD, HEAD = "weights", "drafter", "verifier", "draft head", "head"
 DRAFT = "draft"
@@ -91,12 +90,7 @@ def _dense_items(inventory: ModelInventory, policy: LendingPolicy) -> dict[str, 
 
 
 def _carve_kv(bump: Bump, inventory: ModelInventory, options: PlanOptions, *, drafts: bool) -> tuple[Extent, ...]:
-    layer_bytes = kv_layer_bytes(
-        kv_format=options.kv_format,
-        context_tokens=options.context_tokens,
-        num_kv_heads=inventory.num_kv_heads,
-        head_dim=inventory.head_dim,
-    )
+    layer_bytes = kv_layout_of(inventory, options).size_bytes
     trunk = [0 if inventory.is_recurrent(layer) else layer_bytes for layer in range(inventory.num_layers)]
     return tuple(bump.take(size_bytes) for size_bytes in (*trunk, *((layer_bytes,) if drafts else ())))
 

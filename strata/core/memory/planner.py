@@ -76,7 +76,7 @@ class Plan:
         if self.lendable is None:
             arena = self.region("prompt")
             return ReadPlan(self.prompt, arena, (), Extent(arena.end_bytes, 0), len(self.prompt.ring))
-        behind_bytes = self.zone.size_bytes if self.zone and has_segments else 0
+        behind_bytes = self.behind_bytes if has_segments else 0
         read = plan_read(
             self.inventory, self.lendable, self.options, path_tokens=path_tokens, behind_bytes=behind_bytes
         )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
-from strata.core.kv import KvFormat
+from strata.core.kv import KvFormat, KvLayout, kv_layout
 from strata.core.lending.policy import NO_LENDING, LendingPolicy
 
 CHUNK_GRID_TOKENS = 256
@@ -54,6 +54,16 @@ class Slot:
     layer: int
     expert: int
     extent: Extent
+
+
+def kv_layout_of(inventory: ModelInventory, options: PlanOptions) -> KvLayout:
+    """Of every layer that has K/V."""
+    return kv_layout(
+        kv_format=options.kv_format,
+        context_tokens=options.context_tokens,
+        num_kv_heads=inventory.num_kv_heads,
+        head_dim=inventory.head_dim,
+    )
 
 
 def ring_rule(inventory: ModelInventory, *, chunk_tokens: int) -> int:

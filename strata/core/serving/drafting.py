@@ -11,10 +11,8 @@ each number of them. Drafts are greedy: what is accepted is the sampler's busine
 
 from strata.core import programs
 from strata.core.commands import Access, Launch, Stream
-from strata.core.extent import Extent
 from strata.core.lending.room import BLOCK
 from strata.core.memory.layout import INT32_BYTES, DraftLayout
-from strata.core.memory.planner import Plan
 from strata.core.programs import DraftHeadArgs, DraftInputArgs, ExpertsArgs, LayerArgs
 from strata.core.serving.launches import (
     Lane,
@@ -26,10 +24,9 @@ from strata.core.serving.launches import (
     launch_router,
     launch_shared_expert,
     weights_read,
+    window_lane,
 )
 from strata.core.serving.masters import block_blobs
-
-VERIFIER = "verifier"
 
 
 def draft_graph(rows: int) -> str:
@@ -72,23 +69,22 @@ def draft_launches(recipe: Recipe, *, rows: int) -> tuple[Launch, ...]:
     launches: list[Launch] = []
     for step in range(plan.options.window_rows - 1):
         step_rows = rows if step == 0 else 1
-        launches += [
-            _draft_input(recipe, plan.draft, step=step, rows=step_rows, behind=rows if step == 0 else 1 - step)
-        ]
+        behind = rows if step == 0 else 1 - step
+        launches.append(_draft_input(recipe, plan.draft, step=step, rows=step_rows, behind=behind))
         launches += _drafter_layer(recipe, draft_lane(plan.draft), rows=step_rows)
-        launches += [_draft_head(recipe, plan.draft, step=step, rows=step_rows)]
+        launches.append(_draft_head(recipe, plan.draft, step=step, rows=step_rows))
     return tuple(launches)
 
 
 def _draft_input(recipe: Recipe, draft: DraftLayout, *, step: int, rows: int, behind: int) -> Launch:
     """`behind`: how far the first pair's position lies before the position of the next window."""
-    lane, verifier = draft_lane(draft), recipe.plan.verifier
-    header = Access(verifier.buffers.header, VERIFIER)
+    lane, trunk = draft_lane(draft), window_lane(recipe.plan)
+    header = trunk.whole(trunk.buffers.header)
     if step == 0:
-        tokens = Access(_rows(verifier.window.sampled, rows, verifier.max_rows), VERIFIER)
-        hidden = Access(_rows(verifier.buffers.hidden, rows, verifier.max_rows), VERIFIER)
+        tokens = trunk.rows_of(recipe.plan.verifier.window.sampled, rows)
+        hidden = trunk.rows_of(trunk.buffers.hidden, rows)
     else:
-        tokens = Access(_token(recipe.plan, step), VERIFIER)
+        tokens = _token(trunk, step)
         hidden = lane.rows_of(lane.buffers.hidden, 1)
     own = lane.rows_of(lane.buffers.hidden, rows)
     return Launch(
@@ -142,7 +138,7 @@ def _block_experts(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
 
 def _draft_head(recipe: Recipe, draft: DraftLayout, *, step: int, rows: int) -> Launch:
     lane = draft_lane(draft)
-    token = Access(_token(recipe.plan, step + 1), VERIFIER)
+    token = _token(window_lane(recipe.plan), step + 1)
     hidden = lane.rows_of(lane.buffers.hidden, rows)
     return Launch(
         lane.stream,
@@ -153,10 +149,6 @@ def _draft_head(recipe: Recipe, draft: DraftLayout, *, step: int, rows: int) -> 
     )
 
 
-def _token(plan: Plan, index: int) -> Extent:
+def _token(trunk: Lane, index: int) -> Access:
     """Token `index` of the next window; 0 is what was sampled last."""
-    return plan.verifier.buffers.tokens.part(offset_bytes=index * INT32_BYTES, size_bytes=INT32_BYTES)
-
-
-def _rows(extent: Extent, rows: int, max_rows: int) -> Extent:
-    return extent.part(offset_bytes=0, size_bytes=rows * (extent.size_bytes // max_rows))
+    return trunk.whole(trunk.buffers.tokens.part(offset_bytes=index * INT32_BYTES, size_bytes=INT32_BYTES))

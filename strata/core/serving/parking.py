@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from strata.core.commands import Access, CopyPair, Stream
 from strata.core.extent import HostExtent
-from strata.core.kv import kv_layout
 from strata.core.memory.planner import Plan
+from strata.core.memory.shapes import kv_layout_of
 from strata.core.serving.checkpoints import Checkpoint, checkpoint_place
 from strata.core.serving.conversations import Parked, Takeover, plan_takeover
 from strata.core.serving.masters import copy_groups
@@ -142,13 +142,7 @@ def _pieces(plan: Plan, *, start: int, end: int, num_tokens: int = 0) -> Iterato
     """Of tokens [start, end) of `num_tokens`: K and V of each layer that attends, the drafter's included, and then the
     state of each that does not. The name goes with the bytes: what left the card as K of a layer comes back as that
     or not at all."""
-    inventory, options = plan.inventory, plan.options
-    layout = kv_layout(
-        kv_format=options.kv_format,
-        context_tokens=options.context_tokens,
-        num_kv_heads=inventory.num_kv_heads,
-        head_dim=inventory.head_dim,
-    )
+    layout = kv_layout_of(plan.inventory, plan.options)
     for layer, whole in enumerate(plan.kv):
         if whole.size_bytes:
             keys, values = layout.cells(whole, start=start, end=end)
