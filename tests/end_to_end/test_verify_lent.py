@@ -1,18 +1,21 @@
 """`--verify-lent`: digests of what came home are held against the pack; a wrong byte breaks a request, not more."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from strata.core.commands import Digest
+from strata.core.commands import Access, Command, Copy, Digest, Stream
 from strata.core.config.values import Mtp
 from strata.core.errors import DeviceError
+from strata.core.extent import Extent
 from strata.core.lending.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from tests.end_to_end.real_card import RealCard, real_card
 from tests.engine import test_room
 from tests.engine.symbolic_card import prompt
+from tests.fixtures.lend_model import NUM_LAYERS
 
 MIB = 1 << 20
 IDS = tuple((11 * i * i + 5 * i) % 290 for i in range(600))
@@ -22,6 +25,26 @@ ELASTIC = LendingPolicy(is_elastic=True, lends_block=True, lends_head=True, is_v
 
 def options(policy: LendingPolicy) -> PlanOptions:
     return PlanOptions(2_048, min_cache_slots=16, ring_slots=8, policy=policy, segment_bytes=1 << 16)
+
+
+def _note(commands: list[Command], index: int, command: Command) -> None:
+    commands.append(command)
+
+
+def homes_of(commands: list[Command]) -> list[Extent]:
+    """What the copy stream brought to the card and is no ring entry: those are the prompt's and the trunk's."""
+    targets = [
+        pair.target
+        for command in commands
+        if isinstance(command, Copy) and command.stream is Stream.COPY
+        for pair in command.pairs
+        if isinstance(pair.target, Access)
+    ]
+    return [
+        target.extent
+        for target in targets
+        if target.owner != "prompt" or (target.content or "").startswith(f"blob {NUM_LAYERS} ")
+    ]
 
 
 def spoil_the_next_piece(card: RealCard) -> None:
@@ -40,9 +63,14 @@ def spoil_the_next_piece(card: RealCard) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", [ROOM, ELASTIC], ids=["room", "elastic"])
 def test_everything_that_came_home_is_verified_and_changes_no_token(lend_model: Path, policy: LendingPolicy) -> None:
-    with real_card(lend_model, options(policy), arena_bytes=16 * MIB, mtp=Mtp()) as card:
+    commands: list[Command] = []
+    watch = partial(_note, commands)
+    with real_card(lend_model, options(policy), arena_bytes=16 * MIB, mtp=Mtp(), faults=watch) as card:
+        del commands[:]
         ids = card.serve(IDS)
-        assert card.runner.snapshot().counts.num_verified > 0
+        digested = [command.source.extent for command in commands if isinstance(command, Digest)]
+        assert sorted(digested) == sorted(homes_of(commands)) != []
+        assert card.runner.snapshot().counts.num_verified == len(digested)
     with real_card(lend_model, options(replace(policy, is_verified=False)), arena_bytes=16 * MIB, mtp=Mtp()) as card:
         assert card.serve(IDS) == ids
         assert card.runner.snapshot().counts.num_verified == 0
