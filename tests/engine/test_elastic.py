@@ -84,11 +84,12 @@ def test_nothing_of_the_lent_regions_is_loaded_before_the_first_restore():
 
 
 @pytest.mark.parametrize("policy", [ALL, MASTER, ONCE], ids=["all", "master", "once"])
+@pytest.mark.parametrize("max_tokens", [1, 3])
 @pytest.mark.parametrize("num_tokens", [1, 7, 70, 257, 3000])
-def test_the_first_request_restores_once_before_its_first_window(policy, num_tokens):
+def test_the_first_request_restores_once_before_its_first_window(policy, num_tokens, max_tokens):
     served = card(policy)
     del served.commands[:]
-    served.serve(prompt(num_tokens, max_tokens=3))
+    served.serve(prompt(num_tokens, max_tokens=max_tokens))
     zone = served.plan.zone
     assert zone is not None
     assert len(moves(served)) == 2 * zone.num_segments

@@ -107,12 +107,14 @@ def test_a_block_of_less_than_a_ring_slot_is_refused(blob_bytes, is_refused):
         assert isinstance(plan, Plan) and len(plan.room) == 1
 
 
+@pytest.mark.parametrize("max_tokens", [1, 3])
 @pytest.mark.parametrize("num_tokens", [2, 300, 2600])
-def test_a_read_with_the_room_leaves_the_block_as_it_was(num_tokens):
+def test_a_read_with_the_room_leaves_the_block_as_it_was(num_tokens, max_tokens):
+    """Also where the reply ends with the window that does not wait for the block."""
     served = card()
     before, owners = block_contents(served), served.device.card_map()
     assert all(name is not None for _, _, name in before)
-    served.serve(prompt(num_tokens, max_tokens=3))
+    served.serve(prompt(num_tokens, max_tokens=max_tokens))
     assert len(openings(served)) == 1
     assert ring_slots_of(served) == 4 + NUM_ROOM_SLOTS
     assert (block_contents(served), served.device.card_map()) == (before, owners)
