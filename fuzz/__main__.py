@@ -17,25 +17,28 @@ from fuzz.sometimes import never_held
 from fuzz.strength import Verdict, measure, run_child
 from sim.world.pairs import Pair
 from sim.world.trace import Trace, read_trace, replay, write_trace
+from strata.trace.jsonl import TraceError
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="worlds from seeds, until time is up; exit code 1 when one of them fails")
-    run.add_argument("--seconds", type=float, default=60.0)
+    run.add_argument("--seconds", type=float, default=60.0, help="of the whole campaign (default: %(default)s)")
     run.add_argument("--seed", type=int, default=0, help="of the first world; the next one has the next number")
-    run.add_argument("--max-failures", type=int, default=5)
+    run.add_argument("--max-failures", type=int, default=5, help="stop at so many (default: %(default)s)")
     run.add_argument("--traces", type=Path, help="folder for a minimized trace of each failure")
-    run.add_argument("--json", action="store_true")
+    run.add_argument("--json", action="store_true", help="one JSON object, with every pair that was seen")
     mutants = commands.add_parser("mutants", help="planted bugs; exit code 1 when one that can show lives")
     mutants.add_argument("--seconds", type=float, default=600.0, help="for all of them together")
     mutants.add_argument("--mutants", type=Path, default=MUTANTS, help="folder of planted bugs, see fuzz/planted.py")
-    mutants.add_argument("--seed", type=int, default=0)
-    mutants.add_argument("--only", action="append", default=[], metavar="NAME")
+    mutants.add_argument("--seed", type=int, default=0, help="of each bug's first world")
+    mutants.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="this bug, a file's name in the folder"
+    )
     mutants.add_argument("--traces", type=Path, help="folder for a minimized trace of each bug that is found")
-    mutants.add_argument("--json", action="store_true")
-    again = commands.add_parser("replay", help="one trace; exit code 1 when it fails")
+    mutants.add_argument("--json", action="store_true", help="one JSON object")
+    again = commands.add_parser("replay", help="one trace; exit code 1 when it fails, 2 for a file that is none")
     again.add_argument("trace", type=Path)
     record = commands.add_parser("record", help="the commands that the core gives in one trace of decisions")
     record.add_argument("trace", type=Path)
@@ -97,7 +100,12 @@ def _describe(failure: Failure) -> dict[str, Any]:
 
 
 def _mutants(options: argparse.Namespace) -> int:
-    chosen = [mutant for mutant in load_mutants(options.mutants) if not options.only or mutant.name in options.only]
+    planted = load_mutants(options.mutants)
+    unknown = sorted(set(options.only) - {mutant.name for mutant in planted})
+    if unknown:
+        print(f"fuzz: --only={unknown[0]} is no planted bug of {options.mutants}; name a file there", file=sys.stderr)
+        return 2
+    chosen = [mutant for mutant in planted if not options.only or mutant.name in options.only]
 
     def note(verdict: Verdict) -> None:
         if not options.json:
@@ -132,8 +140,19 @@ def _keep_traces(folder: Path, mutants: list[Mutant], verdicts: list[Verdict]) -
                 (folder / f"{mutant.name}.jsonl").write_text(report["trace"], encoding="utf-8")
 
 
+def _read(path: Path) -> Trace | None:
+    """The trace, or None when that was said on stderr."""
+    try:
+        return read_trace(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, TraceError) as error:
+        print(f"fuzz: {path}: {error}; name a trace of decisions, like those of tests/regress", file=sys.stderr)
+        return None
+
+
 def _replay(options: argparse.Namespace) -> int:
-    trace = read_trace(options.trace.read_text(encoding="utf-8"))
+    trace = _read(options.trace)
+    if trace is None:
+        return 2
     try:
         driver = replay(trace, is_recording=True)
     except AssertionError as error:
@@ -145,6 +164,8 @@ def _replay(options: argparse.Namespace) -> int:
 
 def _record(options: argparse.Namespace) -> int:
     """In a process of its own, since a bug can only be planted before anything is imported."""
+    if _read(options.trace) is None:
+        return 2
     report = run_child(options.mutant, traces=[options.trace], record=options.out)
     ending = f"{report['kind']}: {report['message']}" if report["detected"] else "nothing was found"
     print(f"{options.out}: {ending}")

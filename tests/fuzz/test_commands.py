@@ -31,6 +31,24 @@ def test_the_command_line_records_a_planted_bug(tmp_path: Path, capsys: pytest.C
     assert not any(isinstance(entry, Refused) for entry in read_trace(clean.read_text(encoding="utf-8")).entries)
 
 
+def test_a_name_of_no_planted_bug_is_no_campaign_that_passed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mutants", "--only", "reader_skips_weight"]) == 2
+    told = capsys.readouterr()
+    assert "--only=reader_skips_weight is no planted bug" in told.err and not told.out
+
+
+def test_a_file_that_is_no_trace_of_decisions_is_said_to_be_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, absent, out = tmp_path / "text", tmp_path / "absent", tmp_path / "out"
+    text.write_bytes(b"\xff no trace\n")
+    for path in (text, absent):
+        for command in (["replay", str(path)], ["record", str(path), str(out)]):
+            assert main(command) == 2
+            assert capsys.readouterr().err.startswith(f"fuzz: {path}: ")
+    assert not out.exists()
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("path", WITH_BUG, ids=lambda path: path.stem)
 def test_whatever_the_twin_refuses_of_a_planted_bug_it_refuses_again(path: Path, tmp_path: Path) -> None:
