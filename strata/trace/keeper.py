@@ -54,9 +54,22 @@ def check_target(path: Path) -> str:
     folder = path.parent
     if path.is_dir():
         return f"{path} is a folder"
+    if path.exists() and not path.is_file():
+        return f"{path} is no regular file, and would be replaced by one"
+    if _holds_something_else(path):
+        return f"{path} exists and is no trace"
     if not folder.is_dir():
         return f"there is no folder {folder}"
     return "" if os.access(folder, os.W_OK) else f"the folder {folder} cannot be written"
+
+
+def _holds_something_else(path: Path) -> bool:
+    """A trace begins with a brace. What cannot be read is judged when it is written."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1) not in (b"", b"{")
+    except OSError:
+        return False
 
 
 def _replace_file(path: Path, text: str) -> None:

@@ -1,5 +1,6 @@
 """A server that keeps a trace writes it when something breaks, and only then; nobody but its owner can read it."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -127,6 +128,18 @@ def test_a_target_is_judged_before_the_server_starts(tmp_path: Path) -> None:
     assert check_target(tmp_path / "t.jsonl") == ""
     assert check_target(tmp_path) == f"{tmp_path} is a folder"
     assert check_target(tmp_path / "none" / "t.jsonl") == f"there is no folder {tmp_path / 'none'}"
+
+
+def test_neither_a_device_nor_another_kind_of_file_is_ever_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for special in (tmp_path / "pipe", Path("/dev/null")):
+        assert check_target(special) == f"{special} is no regular file, and would be replaced by one"
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF")
+    assert check_target(path) == f"{path} exists and is no trace"
+    for old in (b"", b'{"device":{}'):
+        path.write_bytes(old)
+        assert check_target(path) == ""
 
 
 def test_a_card_that_fails_while_it_is_made_ready_leaves_a_trace_too(tmp_path: Path) -> None:
