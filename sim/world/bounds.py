@@ -32,6 +32,7 @@ def check_geometry(geometry: Geometry) -> None:
     _require(0 <= geometry.drafter_experts <= MAX_EXPERTS, f"drafter_experts={geometry.drafter_experts}")
     _require(geometry.context_tokens > 2, f"context_tokens={geometry.context_tokens}, 3 or more")
     _require(geometry.parked_bytes >= 0, f"parked_bytes={geometry.parked_bytes}")
+    _require(geometry.num_checkpoints >= 0, f"num_checkpoints={geometry.num_checkpoints}")
     segments, rest = divmod(geometry.arena_bytes, max(1, geometry.segment_bytes))
     _require(
         geometry.segment_bytes > 0 and not rest and 1 <= segments <= MAX_WORLD_SEGMENTS,
@@ -59,7 +60,8 @@ def check_served(inventory: ModelInventory, options: PlanOptions, *, max_pairs: 
         _require(value is None or 1 <= value <= most, f"{value} tokens, 1 to {most:,} are possible")
     ring_slots = options.ring_slots
     _require(ring_slots is None or 0 <= ring_slots <= MAX_RING_SLOTS, f"a ring of {ring_slots} slots")
-    _require(options.parked_bytes >= 0 and options.segment_bytes >= 0, "a negative size")
+    sizes = (options.parked_bytes, options.checkpoint_bytes, options.segment_bytes)
+    _require(all(size >= 0 for size in sizes), "a negative size")
 
 
 def _require(is_so: bool, what: str) -> None:

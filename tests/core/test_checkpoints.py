@@ -71,6 +71,16 @@ def test_the_least_recently_used_goes_for_a_new_one():
     assert (only.listed, new, only.landed().listed) == ((), Checkpoint(40, 0), (Checkpoint(40, 0),))
 
 
+def test_slots_without_number_cost_nothing():
+    """A budget is slots of a small state by the hundred thousand, and more than memory has room for their numbers."""
+    checkpoints = Checkpoints(1 << 60)
+    placed, first = checkpoints.place(10)
+    placed, second = placed.landed().place(20)
+    assert (first, second) == (Checkpoint(10, 0), Checkpoint(20, 1))
+    with pytest.raises(AssertionError):
+        Checkpoints(1 << 60, (Checkpoint(10, 1 << 60),))
+
+
 def test_nothing_is_listed_before_its_copy_has_landed():
     placed, new = full(10).place(20)
     assert placed.resume(Session(tuple(range(50))), (*range(40), 500)) == Checkpoint(10, 0)

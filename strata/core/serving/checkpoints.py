@@ -44,7 +44,7 @@ class Checkpoints:
         each = self.listed if self.arriving is None else (*self.listed, self.arriving)
         slots = {checkpoint.slot_index for checkpoint in each}
         assert len(slots) == len({checkpoint.position for checkpoint in each}) == len(each), self
-        assert slots <= set(range(self.num_slots)), self
+        assert all(0 <= slot < self.num_slots for slot in slots), self
 
     def kept(self, num_tokens: int) -> "Checkpoints":
         """What is left once cells from `num_tokens` on hold nothing that is known."""
@@ -60,9 +60,11 @@ class Checkpoints:
     def place(self, position: int) -> "tuple[Checkpoints, Checkpoint]":
         """A slot for the state behind `position` tokens, where none stands yet; the least recently used goes where none
         is free. It is listed once its copy has landed."""
-        free = sorted(set(range(self.num_slots)) - {each.slot_index for each in self.listed})
-        victims = () if free else self.listed[:1]
-        placed = Checkpoint(position, free[0] if free else victims[0].slot_index)
+        used = {each.slot_index for each in self.listed}
+        # Of a small state there may be slots by the hundred thousand: only as many are looked at as are used.
+        free = next((slot for slot in range(self.num_slots) if slot not in used), None)
+        victims = () if free is not None else self.listed[:1]
+        placed = Checkpoint(position, victims[0].slot_index if free is None else free)
         num_evicted = self.num_evicted + len(victims)
         return replace(self, listed=self.listed[len(victims) :], arriving=placed, num_evicted=num_evicted), placed
 
