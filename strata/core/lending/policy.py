@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 DEFAULT_MIN_CACHE_SLOTS = 128
 LENDABLE_PERCENT = 85
-"""At most this share of the slots; 90 where at least 90% of the expert bytes are pinned, which no body does yet."""
+"""At most this share of the slots. `lending.md` 3.4 has 90 where at least 90% of the expert bytes are pinned; nobody
+asks for that yet."""
 NEVER = -1
 
 
