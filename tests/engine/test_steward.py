@@ -306,3 +306,9 @@ def test_the_line_of_a_read_says_what_was_parked_and_what_came_back():
     line = read_line(Timings(30, 100.0, 5, 50.0, replace(read, unparked_bytes=1 << 20)))
     assert ", parked 3.0 MiB, 80 tokens came back, 1.0 MiB, " in line
     assert "parked" not in read_line(Timings(30, 100.0, 5, 50.0, replace(read, parked_bytes=0, unparked_tokens=0)))
+
+
+def test_the_line_of_a_read_says_where_it_went_on_from_a_checkpoint():
+    read = ReadFacts(100, chunk_tokens=256, ring_slots=5, no_room="off", checkpoint_tokens=100)
+    assert ", on from the checkpoint at 100, " in read_line(Timings(30, 100.0, 5, 50.0, read))
+    assert "checkpoint" not in read_line(Timings(30, 100.0, 5, 50.0, replace(read, checkpoint_tokens=0)))
