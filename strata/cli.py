@@ -52,23 +52,42 @@ def build_parser() -> CommandParser:
     add_serve_arguments(serve)
     serve.set_defaults(run=_serve, parser=serve)
 
-    chat = commands.add_parser("chat", help="talk to a running server in the terminal")
+    chat = commands.add_parser(
+        "chat",
+        help="talk to a running server in the terminal",
+        description="Talk to a running server in the terminal. Inside, /reset starts a new conversation, /quit leaves.",
+    )
     add_chat_arguments(chat)
     chat.set_defaults(run=_chat, parser=chat)
 
-    demo = commands.add_parser("demo", help="watch a real model answer from a virtual card")
+    demo = commands.add_parser(
+        "demo",
+        help="watch a real model answer from a virtual card",
+        description="Make the demo model where there is none, serve it on a virtual card, and ask it two questions.",
+    )
     add_demo_arguments(demo)
     demo.set_defaults(run=_demo, parser=demo)
 
-    inspect = commands.add_parser("inspect", help="say what a model file holds")
+    inspect = commands.add_parser(
+        "inspect", help="say what a model file holds", description="Say what a model file holds, from its header alone."
+    )
     add_model_argument(inspect)
     inspect.set_defaults(run=_inspect, parser=inspect)
 
-    doctor = commands.add_parser("doctor", help="say whether this machine can serve, and what is missing")
+    doctor = commands.add_parser(
+        "doctor",
+        help="say whether this machine can serve, and what is missing",
+        description="Say what this machine has and lacks for serving. Exit code 0 when some device can serve, else 1.",
+    )
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
     doctor.set_defaults(run=_doctor, parser=doctor)
 
-    plan = commands.add_parser("plan", help="show the memory map that serve would choose", usage=_usage("plan"))
+    plan = commands.add_parser(
+        "plan",
+        help="show the memory map that serve would choose",
+        description="Show the memory map that serve would choose with the same options, or what is missing for one.",
+        usage=_usage("plan"),
+    )
     add_plan_arguments(plan)
     plan.set_defaults(run=_plan, parser=plan)
 

@@ -144,7 +144,8 @@ OPTIONS = (
 SWITCHES = (
     Switch("mtp_room_min", whole_number("a whole number of tokens, 0 for every request, or -1 for none", minimum=-1),
            "-1", "requests of at least N fresh tokens use the drafter's block as ring slots while they are read"),
-    Switch("prefill_elastic_loan", SWITCH, "0", "lend what decoding alone uses, by remapping its segments"),
+    Switch("prefill_elastic_loan", SWITCH, "0",
+           "lend what decoding alone uses to the first request, by remapping its segments"),
     Switch("prefill_mtp_loan", SWITCH, "0", "of that, also the drafter's experts and the draft head"),
     Switch("prefill_head_loan", SWITCH, "0", "of that, also the output head"),
     Switch("prefill_retain_startup_chunk", SWITCH, "0", "a first read keeps the geometry that was planned at start"),

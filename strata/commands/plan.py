@@ -7,7 +7,7 @@ from typing import Any
 from strata.commands.card_map import OwnedBytes, render_map
 from strata.commands.drafter_text import drafter_json, drafter_line
 from strata.core.config.values import ServeConfig
-from strata.core.lending.policy import NEVER
+from strata.core.lending.policy import NEVER, LendingPolicy
 from strata.core.memory.planner import Plan
 from strata.core.memory.read_plan import ReadPlan
 from strata.core.memory.shapes import kv_layout_of
@@ -111,6 +111,14 @@ def loan_lines(plan: Plan) -> Iterator[str]:
     if plan.zone is not None:
         parts = ", ".join(f"{part.name} {format_bytes(part.extent.size_bytes)}" for part in plan.zone.parts)
         yield f"          segments: {plan.zone.num_segments} of {format_bytes(plan.zone.segment_bytes)}: {parts}"
+        yield f"          segments are lent to {_takers(plan.options.policy)}"
+
+
+def _takers(policy: LendingPolicy) -> str:
+    """Who reads on lent segments. The server starts with them out, so the first request has them whatever it reads."""
+    if policy.repeat_min_tokens == NEVER:
+        return "the first request after the start alone; STRATA_PREFILL_REPEAT_LOAN=1 lends them to long ones again"
+    return f"the first request after the start, and to those of {policy.repeat_min_tokens:,} fresh tokens and more"
 
 
 def kv_token_bytes(plan: Plan) -> int:

@@ -68,6 +68,13 @@ def test_each_loan_is_told_in_and_out():
     assert "ring 4 + 46" in text and "segments: " in text
 
 
+def test_the_plan_says_which_requests_have_segments_lent():
+    once = "\n".join(plan_lines(plan_of(MASTER, min_cache_slots=4, segment_bytes=1 << 10)))
+    again = "\n".join(plan_lines(plan_of(replace(ALL, repeat_min_tokens=1500), min_cache_slots=4)))
+    assert "lent to the first request after the start alone; STRATA_PREFILL_REPEAT_LOAN=1 lends them" in once
+    assert "lent to the first request after the start, and to those of 1,500 fresh tokens and more" in again
+
+
 def config(model: Path, *, vram_mib: int) -> ServeConfig:
     """A verifier of less than a segment, alone in the zone."""
     return ServeConfig(

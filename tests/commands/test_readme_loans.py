@@ -20,5 +20,5 @@ def test_the_example_of_room_and_elastic_loan_is_what_plan_prints(
     (tmp_path / "lend.toml").write_text(textwrap.dedent(options), encoding="utf-8")
     assert main(["plan", str(lend_model), "--config", str(tmp_path / "lend.toml")]) == 0
     lines = [line for line in textwrap.dedent(printed).splitlines() if line != "..."]
-    assert len(lines) == 5
+    assert len(lines) == 6
     assert "\n".join(lines) + "\n" in capsys.readouterr().out
