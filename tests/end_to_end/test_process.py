@@ -219,7 +219,8 @@ def test_a_client_that_never_reads_does_not_hold_the_shutdown(endless: CycleMode
         ((str(Path(__file__)),), "GGUF"),
         (("MODEL", "--vram", "4MiB"), "B are missing"),
         (("MODEL", "--ctx", "100000"), "the model has 512"),
-        (("MODEL", "--device", "cuda"), "not in this version"),
+        (("MODEL", "--device", "hip"), "not in this version"),
+        (("MODEL", "--device", "cuda"), "give --vram"),
         (("MODEL", "--port", "99999"), "port=99999"),
     ],
 )
