@@ -89,7 +89,9 @@ def without_drafts(path: Path, arch: str) -> Expected:
     return Expected(path, tuple(replies), tuple(states))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("window_rows", range(2, 9))
+@pytest.mark.parametrize(
+    "window_rows", [2, 4, 8, *(pytest.param(rows, marks=pytest.mark.soak) for rows in (3, 5, 6, 7))]
+)
 def test_replies_with_drafts_have_the_ids_and_logits_of_those_without(expected: Expected, window_rows: int) -> None:
     check_replies(expected, window_rows)
 
