@@ -133,4 +133,5 @@ def _plainer(geometry: Geometry) -> Iterator[Geometry]:
         for index in range(len(geometry.blob_bytes)):
             rest = geometry.blob_bytes[:index] + geometry.blob_bytes[index + 1 :]
             if any(rest):
-                yield replace(geometry, blob_bytes=rest)
+                recurrent = tuple(layer for layer in geometry.recurrent if layer < len(rest))
+                yield replace(geometry, blob_bytes=rest, recurrent=recurrent)
