@@ -8,6 +8,7 @@ from random import Random
 
 from sim.world.geometry import Geometry
 from strata.core.errors import Refusal
+from strata.core.memory.planner import Plan
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
 THRESHOLDS = (2, 17, 18, 100, 255, 256, 257, 300, 301, 520)
@@ -29,8 +30,19 @@ def with_loans(geometry: Geometry, rng: Random) -> Geometry:
             lending = replace(lending, num_cache_slots=most)
         plan = lending.plan()
         if not isinstance(plan, Refusal) and plan.num_missing_pairs:
-            return lending
+            return _apart(lending, plan)
     return geometry
+
+
+def _apart(lending: Geometry, plan: Plan) -> Geometry:
+    """Half of the worlds that have a room and no elastic loan read in an arena of their own, if there is a plan for it:
+    slots of the room go home before a read ends only where nothing else has to."""
+    if lending.room_min_tokens < 0 or lending.is_elastic or lending.drafter_experts % 2 == 0:
+        return lending
+    num_slots = max(2, len(plan.slots) // 2)
+    apart = replace(lending, num_cache_slots=num_slots, min_cache_slots=num_slots)
+    found = apart.plan()
+    return lending if isinstance(found, Refusal) or found.lendable else apart
 
 
 def _drawn(geometry: Geometry, rng: Random) -> Geometry:
