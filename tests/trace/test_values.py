@@ -43,7 +43,7 @@ class Pair:
     [
         ([], "no object of Pair"),
         ({}, "missing"),
-        ({"left": 1, "middle": 2}, "Pair has no middle"),
+        ({"left": 1, "middle": 2}, "Pair has no 'middle'"),
         ({"left": "1"}, "'1' is no int"),
         ({"left": True}, "True is no int"),
         ({"left": 1, "right": 5}, "5 is no list"),
