@@ -18,6 +18,7 @@ MAX_WORLD_SEGMENTS = 1 << 12
 MAX_TOKENS = 1 << 24
 MAX_RING_SLOTS = 1 << 20
 MAX_WINDOW_ROWS = 8
+MAX_DRAFTER_EXPERTS = 1024
 
 
 def check_geometry(geometry: Geometry) -> None:
@@ -29,7 +30,7 @@ def check_geometry(geometry: Geometry) -> None:
     _require(1 <= geometry.num_layers <= MAX_WORLD_LAYERS, f"{geometry.num_layers} layers")
     _require(all(0 <= layer < geometry.num_layers for layer in geometry.recurrent), "a recurrent layer that is none")
     _require(1 <= geometry.num_experts <= MAX_EXPERTS, f"num_experts={geometry.num_experts}, 1 to {MAX_EXPERTS}")
-    _require(0 <= geometry.drafter_experts <= MAX_EXPERTS, f"drafter_experts={geometry.drafter_experts}")
+    _require(0 <= geometry.drafter_experts <= MAX_DRAFTER_EXPERTS, f"drafter_experts={geometry.drafter_experts}")
     _require(geometry.context_tokens > 2, f"context_tokens={geometry.context_tokens}, 3 or more")
     _require(geometry.parked_bytes >= 0, f"parked_bytes={geometry.parked_bytes}")
     _require(geometry.num_checkpoints >= 0, f"num_checkpoints={geometry.num_checkpoints}")

@@ -157,9 +157,10 @@ class Runner:
         before, had_segments = self._counts, self._state.at.segments is not None
         self._read = NO_READ
         self._step(Began(request))
-        facts, policy = _with_takeover(self._read, self._state), self._recipe.plan.options.policy
+        facts, plan = _with_takeover(self._read, self._state), self._recipe.plan
         fresh_tokens = len(request.prompt_ids) - facts.read_from
-        declined = policy.decline(fresh_tokens, is_out=had_segments)
+        policy, moves_block = plan.options.policy, plan.moves_block
+        declined = policy.decline(fresh_tokens, is_out=had_segments, moves_block=moves_block)
         self._began, self._read = before, replace(facts, no_room=declined.room, no_segments=declined.segments)
         return self._read.read_from
 

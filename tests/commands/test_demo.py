@@ -125,7 +125,8 @@ def test_a_server_that_says_nothing_is_given_up_and_ended() -> None:
 def test_a_signal_ends_the_demo_and_its_server(number: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
     assert threading.current_thread() is threading.main_thread()
     program = (
-        "import sys; from pathlib import Path; from strata.commands.demo import show\n"
+        "import signal, sys; from pathlib import Path; from strata.commands.demo import show\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever runs tests in the background ignores it
         "from strata.commands.options import DemoOptions\n"
         f"sys.exit(show(Path('any.gguf'), DemoOptions(), lambda model, options: {command(ending='hold')!r}))"
     )

@@ -121,7 +121,7 @@ def test_the_room_is_taken_for_fresh_tokens_not_for_long_prompts(
     room_min_tokens: int, read_from: int, num_tokens: int, takes: bool
 ) -> None:
     policy = LendingPolicy(room_min_tokens=room_min_tokens)
-    assert (policy.decline(num_tokens - read_from, is_out=False).room == "") is takes
+    assert (policy.decline(num_tokens - read_from, is_out=False, moves_block=False).room == "") is takes
 
 
 def test_a_model_without_a_drafter_has_no_room() -> None:

@@ -109,4 +109,9 @@ ALL = LendingPolicy(room_min_tokens=10, is_elastic=True, lends_block=True, lends
 )
 def test_a_read_takes_what_its_fresh_tokens_are_enough_for(policy, fresh_tokens, is_out, declined):
     """And the room never while the block's segments are away (`lending.md` 3.1)."""
-    assert policy.decline(fresh_tokens, is_out=is_out) == declined
+    assert policy.decline(fresh_tokens, is_out=is_out, moves_block=policy.lends_block) == declined
+
+
+def test_a_block_behind_the_last_whole_segment_is_at_home():
+    """What decides is where the segments end, and not the switch."""
+    assert ALL.decline(300, is_out=False, moves_block=False) == Declined("", "")

@@ -32,10 +32,11 @@ class LendingPolicy:
     repeat_min_tokens: int = NEVER
     is_verified: bool = False
 
-    def decline(self, fresh_tokens: int, *, is_out: bool) -> Declined:
-        """For a request that reads `fresh_tokens`; `is_out`: it has the elastic loan of the start."""
+    def decline(self, fresh_tokens: int, *, is_out: bool, moves_block: bool) -> Declined:
+        """For a request that reads `fresh_tokens`; `is_out`: it has the elastic loan of the start. `moves_block`: some
+        of the drafter's block is in the segments that the loan moves."""
         segments = "" if is_out else self._decline_segments(fresh_tokens)
-        return Declined(self._decline_room(fresh_tokens, is_block_away=not segments and self.lends_block), segments)
+        return Declined(self._decline_room(fresh_tokens, is_block_away=not segments and moves_block), segments)
 
     def _decline_room(self, fresh_tokens: int, *, is_block_away: bool) -> str:
         if self.room_min_tokens == NEVER:

@@ -87,6 +87,11 @@ class Plan:
         return next(region.extent for region in self.regions if region.name == name)
 
     @property
+    def moves_block(self) -> bool:
+        """Whether some of the block is away under an elastic loan."""
+        return self.zone is not None and any(part.name == BLOCK for part in self.zone.parts)
+
+    @property
     def behind_bytes(self) -> int:
         """Addresses that the device must reserve behind the arena."""
         return self.zone.size_bytes if self.zone else 0

@@ -146,7 +146,8 @@ class Machine:
         plan, policy = self.plan, self.plan.options.policy
         fresh_tokens = len(request.prompt_ids) - len(at.session.ids)
         path_tokens = fresh_tokens - 1  # the last fresh token is the window's
-        declined = policy.decline(fresh_tokens, is_out=at.segments is not None)
+        is_out = at.segments is not None
+        declined = policy.decline(fresh_tokens, is_out=is_out, moves_block=plan.moves_block)
         has_room, has_segments = not declined.room, not declined.segments
         takes_segments = has_segments and at.segments is None
         if path_tokens == 0:
