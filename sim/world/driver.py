@@ -255,8 +255,10 @@ class Driver:
             case HasRead(read_tokens):
                 if not len(self._held) <= read_tokens < len(self._request.prompt_ids):
                     raise WorldFault(f"{read_tokens} tokens are read of {len(self._request.prompt_ids)}")
+                has_moved_on = isinstance(before, Reading) and read_tokens > len(self._held)
                 self._held = self._request.prompt_ids[:read_tokens]
-                self.sometimes["checkpoint kept"] += self._checkpoints.note_read(read_tokens)
+                if has_moved_on:  # behind a conversation that came back nothing was read yet
+                    self.sometimes["checkpoint kept"] += self._checkpoints.note_read(read_tokens)
             case HasSampled():
                 self._sampled(outcome.token_id)
         self._checkpoints.check()
