@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.errors import TableError, TwinError, UndefinedRead
-from strata.core.commands import Command, Copy, Launch, Notify, Record, Stream, Transfer, Wait
+from strata.core.commands import Command, Copy, Launch, Stream
 from strata.core.errors import DeviceError
-from strata.core.events import Failed
 from strata.core.extent import HostExtent, HostSpace
 from strata.core.inventory import ModelInventory
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.checkpoints import num_checkpoints, parked_space_bytes
 from strata.core.serving.cuts import cuts_of
 from strata.core.serving.request import GenerationRequest
+from tests.engine.every_command import fail_once
 from tests.engine.symbolic_card import Card, hybrid_inventory, small_inventory, symbolic_card
 
 MIB = 1 << 20
@@ -130,7 +130,7 @@ def test_whichever_command_fails_no_checkpoint_is_left_and_the_next_is_served(ki
     reference.serve(EDITED)
     assert {way_of(command) for command in reference.commands[first:]} == {"", "use", "keep"}
     for fail_at in range(first, len(reference.commands)):
-        served = card(inventory=inventory, faults=_fail_once(fail_at, kind))
+        served = card(inventory=inventory, faults=fail_once(fail_at, kind))
         served.serve(TALK)
         try:
             served.serve(EDITED)
@@ -142,17 +142,6 @@ def test_whichever_command_fails_no_checkpoint_is_left_and_the_next_is_served(ki
         for request, read_from in ((TALK, 0), (EDITED, 50)):
             served.serve(request)
             assert served.runner.read_facts().read_from == read_from, fail_at
-
-
-def _fail_once(fail_at: int, kind: str):
-    def faults(index: int, command: Command) -> Failed | None:
-        if index != fail_at:
-            return None
-        if kind == "refused" or isinstance(command, Transfer | Wait | Record | Notify):
-            raise DeviceError("planted", command)
-        return Failed("planted", command)
-
-    return faults
 
 
 def test_wherever_a_read_is_cancelled_what_landed_stays_and_what_did_not_is_unknown():

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.errors import TableError, TwinError, UndefinedRead
-from strata.core.commands import Command, Copy, Notify, Record, Stream, Transfer, Wait
+from strata.core.commands import Command, Copy, Notify, Stream, Transfer, Wait
 from strata.core.errors import DeviceError
-from strata.core.events import Failed
 from strata.core.memory.shapes import PlanOptions
+from tests.engine.every_command import fail_once
 from tests.engine.symbolic_card import Card, lending_inventory, prompt, symbolic_card
 
 OPTIONS = PlanOptions(4096, min_cache_slots=4)
@@ -96,7 +96,7 @@ def test_everything_comes_home_whichever_command_fails(kind: str, cancel: int | 
     last = len(reference.commands)
     hit = set()
     for fail_at in range(first, last):
-        served = card(faults=_fail_once(fail_at, kind))
+        served = card(faults=fail_once(fail_at, kind))
         _serve_through(served, cancel)
         hit.add(type(reference.commands[fail_at]).__name__)
         assert_all_home(served, before)
@@ -117,17 +117,6 @@ def _serve_through(served: Card, cancel: int | None) -> None:
         if isinstance(error, TwinError) and not isinstance(error, UndefinedRead | TableError):
             raise
         served.runner.recover()
-
-
-def _fail_once(fail_at: int, kind: str):
-    def faults(index: int, command: Command) -> Failed | None:
-        if index != fail_at:
-            return None
-        if kind == "refused" or isinstance(command, Transfer | Wait | Record | Notify):
-            raise DeviceError("planted", command)
-        return Failed("planted", command)
-
-    return faults
 
 
 @pytest.mark.slow

@@ -7,13 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.errors import ContentMismatch, TableError, TwinError, UndefinedRead
-from strata.core.commands import Command, Copy, GraphLaunch, Launch, Notify, Record, Stream, Transfer, Wait
+from strata.core.commands import Command, Copy, GraphLaunch, Launch, Stream
 from strata.core.errors import DeviceError
-from strata.core.events import Failed
 from strata.core.extent import HostExtent, HostSpace
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import GenerationRequest
-from tests.engine.every_command import SHARDS, indexes_of
+from tests.engine.every_command import SHARDS, fail_once, indexes_of
 from tests.engine.symbolic_card import Card, small_inventory, symbolic_card
 
 INVENTORY = small_inventory(blob_bytes=(700, *(0,) * 19))  # 20 layers: three groups of copies each way
@@ -106,7 +105,7 @@ def test_whichever_command_fails_nothing_half_parked_is_listed_and_the_next_is_s
     parks = [index for index, way in enumerate(ways) if way == "park" and index >= first]
     restores = [index for index, way in enumerate(ways) if way == "restore"]
     for fail_at in indexes_of(len(ways), first + shard):
-        served = after_two(faults=_fail_once(fail_at, kind))
+        served = after_two(faults=fail_once(fail_at, kind))
         try:
             served.serve(ask(1, 150))
         except DeviceError as error:
@@ -129,17 +128,6 @@ def after_two(**rest: object) -> Card:
     served.serve(ask(1, 100))
     served.serve(ask(2, 120))
     return served
-
-
-def _fail_once(fail_at: int, kind: str):
-    def faults(index: int, command: Command) -> Failed | None:
-        if index != fail_at:
-            return None
-        if kind == "refused" or isinstance(command, Transfer | Wait | Record | Notify):
-            raise DeviceError("planted", command)
-        return Failed("planted", command)
-
-    return faults
 
 
 @pytest.mark.parametrize(("steps", "left"), [(0, [100, 120]), (1, [120, 100]), (2, [120, 100])])

@@ -83,13 +83,13 @@ def bring_home(plan: Plan, places: Addresses, at: Standing) -> tuple[Standing, O
     first: list[CopyPair] = []
     orders = Orders()
     if at.loan is not None:
-        loan = at.loan
+        loan, blobs = at.loan, resident_blobs(plan)
         give_back = (loan.give_back,) if at.ledger.is_owner(PROMPT, loan.extent) else ()
         assert give_back or at.ledger.is_owner(CACHE, loan.extent), (loan, at.ledger)
         if loan.phase is not LoanPhase.RESERVED:
-            first += _blobs_home(plan, loan)
+            first += _blobs_home(plan, loan, blobs)
         at = replace(at, loan=loan.moved(LoanPhase.RESTORING), table_version=at.table_version + 1)
-        upload, publish = publish_table(plan, places, resident_blobs(plan), version=at.table_version)
+        upload, publish = publish_table(plan, places, blobs, version=at.table_version)
         orders = Orders((upload,), (publish,))
     acts: tuple[Act, ...] = give_back
     if at.segments is not None:
@@ -120,8 +120,7 @@ def _verify(plan: Plan, pairs: Iterable[CopyPair]) -> Orders:
     return Orders((), tuple(commands), checks=tuple(checks))
 
 
-def _blobs_home(plan: Plan, loan: Loan) -> Iterator[CopyPair]:
-    blobs = resident_blobs(plan)
+def _blobs_home(plan: Plan, loan: Loan, blobs: Residents) -> Iterator[CopyPair]:
     for slot in loan.slots:
         yield CopyPair(plan.pack.blobs[slot.layer][slot.expert], blobs[slot.layer, slot.expert])
 

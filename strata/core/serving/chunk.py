@@ -26,7 +26,7 @@ from strata.core.serving.launches import (
     address_row,
     blob_content,
     launch_combine,
-    launch_prompt_experts,
+    launch_placed_experts,
     launch_shared_expert,
     prompt_lane,
 )
@@ -113,7 +113,7 @@ def read_experts(
     here = tuple(expert for expert in wanted if (layer, expert) in chunk.resident)
     if here:
         blobs = tuple(chunk.resident[layer, expert] for expert in here)
-        commands.append(launch_prompt_experts(lane, layer=layer, rows=chunk.rows, experts=here, row=row, blobs=blobs))
+        commands.append(launch_placed_experts(lane, layer=layer, rows=chunk.rows, experts=here, row=row, blobs=blobs))
     while True:
         chunk, copies = run_ahead(plan, chunk)
         commands += copies
@@ -168,7 +168,7 @@ def _consume(plan: Plan, lane: Lane, chunk: ChunkState, row: Extent) -> tuple[Ch
         _ring_access(plan, chunk.layout, batch.layer, expert, slot)
         for expert, slot in zip(batch.experts, batch.group.slots, strict=True)
     )
-    launch = launch_prompt_experts(
+    launch = launch_placed_experts(
         lane, layer=batch.layer, rows=chunk.rows, experts=batch.experts, row=row, blobs=blobs
     )
     chunk = replace(chunk, ring=consume_group(chunk.ring, batch.group), flight=chunk.flight[1:])

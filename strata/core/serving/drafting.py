@@ -13,16 +13,14 @@ from strata.core import programs
 from strata.core.commands import Access, Launch, Stream
 from strata.core.lending.room import BLOCK
 from strata.core.memory.layout import INT32_BYTES, DraftLayout
-from strata.core.programs import DraftHeadArgs, DraftInputArgs, ExpertsArgs, LayerArgs
+from strata.core.programs import DraftHeadArgs, DraftInputArgs, LayerArgs
 from strata.core.serving.launches import (
     Lane,
     Recipe,
     blob_content,
+    feed_forward_launches,
     launch_attention,
-    launch_combine,
-    launch_ffn,
-    launch_router,
-    launch_shared_expert,
+    launch_placed_experts,
     weights_read,
     window_lane,
 )
@@ -104,36 +102,17 @@ def _draft_input(recipe: Recipe, draft: DraftLayout, *, step: int, rows: int, be
     )
 
 
-def _drafter_layer(recipe: Recipe, lane: Lane, *, rows: int) -> list[Launch]:
-    layer = recipe.plan.inventory.num_layers
-    launches = [launch_attention(recipe, lane, layer=layer, rows=rows)]
-    if not recipe.plan.block.size_bytes:
-        return [*launches, launch_ffn(recipe, lane, layer=layer, rows=rows)]
-    launches.append(launch_router(recipe, lane, layer=layer, rows=rows))
-    if recipe.has_shared_expert(layer):
-        launches.append(launch_shared_expert(recipe, lane, layer=layer, rows=rows))
-    return [*launches, _block_experts(recipe, lane, rows=rows), launch_combine(recipe, lane, layer=layer, rows=rows)]
-
-
-def _block_experts(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
-    """Every expert that the drafter's router chose, read from the block where it is at home."""
-    plan, buffers = recipe.plan, lane.buffers
+def _drafter_layer(recipe: Recipe, lane: Lane, *, rows: int) -> tuple[Launch, ...]:
+    """Experts are read from the block, where it is at home."""
+    plan, layer = recipe.plan, recipe.plan.inventory.num_layers
     assert plan.draft is not None
-    addresses = plan.draft.draft.addresses
-    layer = plan.inventory.num_layers
-    blobs = tuple(Access(extent, BLOCK, blob_content(layer, expert)) for expert, extent in enumerate(block_blobs(plan)))
-    return Launch(
-        lane.stream,
-        programs.EXPERTS,
-        ExpertsArgs(layer, rows, buffers, None, addresses),
-        reads=(
-            lane.rows_of(buffers.normed, rows),
-            lane.rows_of(buffers.router_ids, rows),
-            lane.whole(addresses),
-            *blobs,
-        ),
-        writes=(lane.rows_of(buffers.expert_rows, rows), *lane.scratch),
-    )
+    experts = None
+    if plan.block.size_bytes:
+        blobs = tuple(Access(extent, BLOCK, blob_content(layer, i)) for i, extent in enumerate(block_blobs(plan)))
+        row = plan.draft.draft.addresses
+        experts = launch_placed_experts(lane, layer=layer, rows=rows, experts=None, row=row, blobs=blobs)
+    attention = launch_attention(recipe, lane, layer=layer, rows=rows)
+    return (attention, *feed_forward_launches(recipe, lane, layer=layer, rows=rows, experts=experts))
 
 
 def _draft_head(recipe: Recipe, draft: DraftLayout, *, step: int, rows: int) -> Launch:

@@ -174,11 +174,17 @@ def launch_shared_expert(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -
     )
 
 
-def launch_prompt_experts(
-    lane: Lane, *, layer: int, rows: int, experts: tuple[int, ...], row: Extent, blobs: tuple[Access, ...]
+def launch_placed_experts(
+    lane: Lane,
+    *,
+    layer: int,
+    rows: int,
+    experts: tuple[int, ...] | None,
+    row: Extent,
+    blobs: tuple[Access, ...],
 ) -> Launch:
-    """A group of experts of a chunk, whose blobs lie where `blobs` says: in cache slots or in ring slots. `row` is the
-    chunk's address row of this layer."""
+    """Experts whose blobs lie where `blobs` says: a group of a chunk in cache slots or in ring slots, or, `experts`
+    being None, whichever of the drafter's its router chose, in the block. `row` is the lane's address row of it."""
     buffers = lane.buffers
     return Launch(
         lane.stream,
@@ -266,20 +272,29 @@ def launch_sample(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
     )
 
 
+def feed_forward_launches(
+    recipe: Recipe, lane: Lane, *, layer: int, rows: int, experts: Launch | None
+) -> tuple[Launch, ...]:
+    """All behind the mixer of a layer in a captured pass; `experts` is the launch of its routed ones, None where its
+    FFN is dense."""
+    if experts is None:
+        return (launch_ffn(recipe, lane, layer=layer, rows=rows),)
+    has_shared = recipe.has_shared_expert(layer)
+    shared = (launch_shared_expert(recipe, lane, layer=layer, rows=rows),) if has_shared else ()
+    router = launch_router(recipe, lane, layer=layer, rows=rows)
+    return (router, *shared, experts, launch_combine(recipe, lane, layer=layer, rows=rows))
+
+
 def window_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[Launch, ...]:
     """One decode window from tokens to sampled ids: what is captured as a graph."""
     lane = window_lane(recipe.plan)
     launches = [launch_embed(recipe, lane, rows=rows)]
     for layer in range(recipe.plan.inventory.num_layers):
-        launches.append(launch_mixer(recipe, lane, layer=layer, rows=rows))
+        experts = None
         if recipe.is_moe(layer):
-            launches.append(launch_router(recipe, lane, layer=layer, rows=rows))
-            if recipe.has_shared_expert(layer):
-                launches.append(launch_shared_expert(recipe, lane, layer=layer, rows=rows))
-            launches.append(launch_window_experts(recipe, lane, layer=layer, rows=rows, table_version=table_version))
-            launches.append(launch_combine(recipe, lane, layer=layer, rows=rows))
-        else:
-            launches.append(launch_ffn(recipe, lane, layer=layer, rows=rows))
+            experts = launch_window_experts(recipe, lane, layer=layer, rows=rows, table_version=table_version)
+        launches.append(launch_mixer(recipe, lane, layer=layer, rows=rows))
+        launches += feed_forward_launches(recipe, lane, layer=layer, rows=rows, experts=experts)
     launches += [launch_head(recipe, lane, rows=rows), launch_sample(recipe, lane, rows=rows)]
     return tuple(launches)
 

@@ -30,7 +30,7 @@ from strata.core.memory.layout import INT32_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
 from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, return_read_slots
-from strata.core.serving.chunk import Addresses, ChunkState, open_chunk, read_experts, run_ahead
+from strata.core.serving.chunk import Addresses, ChunkState, Residents, open_chunk, read_experts, run_ahead
 from strata.core.serving.conversations import Takeover
 from strata.core.serving.drafting import fill_draft_kv
 from strata.core.serving.inputs import pack_header
@@ -170,17 +170,17 @@ class Machine:
         self, at: Standing, request: GenerationRequest, layout: PromptLayout, *, takes_segments: bool
     ) -> tuple[State, Orders]:
         at, acts = lend(self.plan, at, takes_segments=takes_segments)
-        after, orders = self._open_chunk(at, request, layout, Ring(len(layout.ring)))
+        resident = kept_blobs(self.plan, at.loan)
+        after, orders = self._open_chunk(at, request, layout, Ring(len(layout.ring)), resident)
         return after, replace(orders, acts=acts)
 
     def _open_chunk(
-        self, at: Standing, request: GenerationRequest, layout: PromptLayout, ring: Ring
+        self, at: Standing, request: GenerationRequest, layout: PromptLayout, ring: Ring, resident: Residents
     ) -> tuple[State, Orders]:
         """The next chunk of the prompt, from where the session ends to the next cut at which a state is left."""
         lane, staging, start = prompt_lane(layout), self.plan.staging, len(at.session.ids)
         ends = (*at.checkpoints.wanted(request.prompt_ids, self.turn_ends), len(request.prompt_ids) - 1)
         rows = min(layout.chunk_tokens, next(end for end in ends if end > start) - start)
-        resident = kept_blobs(self.plan, at.loan)
         chunk = open_chunk(self.recipe, layout, resident, start=start, rows=rows, ring=ring)
         chunk, copies = run_ahead(self.plan, chunk)
         ids = request.prompt_ids[start : start + rows]
@@ -245,7 +245,7 @@ class Machine:
         if len(at.session.ids) == len(ids) - 1:
             after, orders = self._close(_read_until(at, chunk), state.request, _closing_streams(at))
         else:
-            after, orders = self._open_chunk(at, state.request, chunk.layout, chunk.ring)
+            after, orders = self._open_chunk(at, state.request, chunk.layout, chunk.ring, chunk.resident)
         return after, saved.then(orders)
 
     def _close(
