@@ -4,4 +4,4 @@ MODULE = "sim.world.loan_watch"
 FRAGMENT = "        check_loan("
 REPLACEMENT = "        (lambda *ignored, **also: None)("
 SOURCE = "lending.md 3.4"
-LETS_LIVE = ("loan_for_whole_prompt", "lends_always_the_most")
+LETS_LIVE = ("lends_always_the_most",)

@@ -5,4 +5,3 @@ FRAGMENT = "        check_ring(journal"
 REPLACEMENT = "        (lambda *ignored: None)(journal"
 SOURCE = "lending.md 2, ring"
 LETS_LIVE = ("ring_leaves_a_slot_unused",)
-IN_LOANS = True

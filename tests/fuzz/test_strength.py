@@ -86,16 +86,28 @@ def test_bytes_show_what_blinded_clocks_do_not_see(blind: Mutant) -> None:
     assert report["detected"] and report["kind"] in ("WrongBytes", "WorldFault"), report
 
 
+@pytest.mark.soak
+def test_a_loan_for_too_much_lives_where_neither_its_bytes_nor_its_chunk_are_judged() -> None:
+    """Either check finds it."""
+    loans, chunks = (load_mutant(BLINDS / f"{name}.py") for name in ("loans_of_any_size", "chunks_of_any_size"))
+    assert_lives("loan_for_whole_prompt", [loans, chunks])
+
+
 def assert_lets_live(blind: Mutant) -> None:
-    """The bug is found with the check, and in the same worlds not without it. Loans that the bug does not need are
-    left out: what comes home in other orders there, other checks see too."""
-    max_runs = RUNS_IN_LOANS if blind.is_in_loans else RUNS_OF_A_BLIND_TWIN
-    child = partial(run_child, max_runs=max_runs, is_at_once=True, is_slots_only=not blind.is_in_loans)
     for name in blind.lets_live:
-        bug = by_name(name).path
-        assert child([bug])["detected"], name
-        report = child([bug, blind.path])
-        assert report["reached"] and not report["detected"], report
+        assert_lives(name, [blind])
+
+
+def assert_lives(name: str, blinds: list[Mutant]) -> None:
+    """The bug is found with the checks, and in the same worlds not without them. Loans that the bug does not need are
+    left out: what comes home in other orders there, other checks see too."""
+    is_in_loans = any(blind.is_in_loans for blind in blinds)
+    max_runs = RUNS_IN_LOANS if is_in_loans else RUNS_OF_A_BLIND_TWIN
+    child = partial(run_child, max_runs=max_runs, is_at_once=True, is_slots_only=not is_in_loans)
+    bug = by_name(name).path
+    assert child([bug])["detected"], name
+    report = child([bug, *(blind.path for blind in blinds)])
+    assert report["reached"] and not report["detected"], report
 
 
 @pytest.mark.soak
