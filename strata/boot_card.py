@@ -4,6 +4,7 @@ Imported only when a card was asked for: it needs triton and the driver's bindin
 one part's values become another's, and the start is refused where the card could not keep what the plan promises.
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from strata.cuda.device import CudaDevice
 from strata.cuda.open import MakeViews, open_device
 from strata.cuda.programs.build import build_card_programs
 from strata.cuda.programs.model import CardModel, DenseMatrix
-from strata.device import DeviceDescription, Programs
+from strata.device import Device, DeviceDescription, Programs
 from strata.host_memory import available_bytes
 from strata.model.card_form import CardBlob, CardForm, card_form
 from strata.model.card_work import card_work
@@ -61,6 +62,12 @@ def open_card(
         device.seal()
         until_filled.pop_all()
     return device
+
+
+def rest_of(device: Device) -> Callable[[], None]:
+    """How to wait for a card of `open_card`."""
+    assert isinstance(device, CudaDevice), device
+    return device.rest
 
 
 def card_model(planned: PlannedModel, form: CardForm) -> CardModel:
