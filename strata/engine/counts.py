@@ -7,8 +7,8 @@ from strata.core import programs
 from strata.core.commands import Access, Command, Copy, Launch, Map, Stream, Transfer
 from strata.core.extent import HostExtent, HostSpace
 from strata.core.lending.loan import CACHE, PROMPT
-from strata.core.lending.room import BLOCK
 from strata.core.lending.segments import Act
+from strata.core.memory.fixed import BLOCK
 from strata.core.memory.planner import Plan
 from strata.core.serving.launches import is_blob, is_blob_of
 
