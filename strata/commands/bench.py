@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from strata.commands.bench_figures import Served, as_json, lines_of, prompt_figures, turn_figures, work_of
 from strata.commands.bench_options import UNSET, BenchOptions, ChatOptions
 from strata.commands.doctor import refuse_without_card
-from strata.core.config.switches import LendingSwitches
-from strata.core.config.values import DeviceChoice, ServeConfig
+from strata.config.switches import LendingSwitches
+from strata.config.values import DeviceChoice, ServeConfig
 from strata.core.errors import ConfigError
-from strata.core.lending.policy import NEVER
+from strata.core.memory.policy import NEVER
 from strata.planning import PlannedModel, plan_model
 
 if TYPE_CHECKING:
