@@ -44,13 +44,15 @@ def _in_chunks(x: Tensor) -> Tensor:
 
 
 def _scan(step: Tensor, added: Tensor) -> Tensor:
-    """The state before every chunk. step, added: [B, H, N, S, S]."""
-    state = torch.zeros_like(added[:, :, 0])
-    states = [state]
-    for chunk in range(step.shape[2] - 1):
-        state = step[:, :, chunk] @ state + added[:, :, chunk]
-        states.append(state)
-    return torch.stack(states, 2)
+    """The state before every chunk, by doubling: after pass i a chunk's affine step takes in the 2^i chunks up to it.
+    step, added: [B, H, N, S, S]."""
+    back, count = 1, step.shape[2]
+    while back < count:
+        further = step[:, :, back:] @ added[:, :, :-back] + added[:, :, back:]
+        added = torch.cat([added[:, :, :back], further], 2)
+        step = torch.cat([step[:, :, :back], step[:, :, back:] @ step[:, :, :-back]], 2)
+        back *= 2
+    return torch.cat([torch.zeros_like(added[:, :, :1]), added[:, :, :-1]], 2)
 
 
 class _UnitLowerInverse(torch.autograd.Function):

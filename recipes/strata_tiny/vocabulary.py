@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from strata.model.tokenizer.byte_level import PRE_TOKENIZERS
 PRE_TOKENIZER = "qwen35"
 END_OF_TEXT, IM_START, IM_END = 0, 1, 2
 SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+_CONTROL = re.compile("|".join(map(re.escape, SPECIALS)))
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}"
     "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"
@@ -32,7 +34,7 @@ class Vocabulary:
 
 
 def learn(texts: Iterable[str], *, size: int) -> Tokenizer:
-    """Raises ValueError where the texts are too few for so many tokens."""
+    """Control tokens in the texts are no text. Raises ValueError where the texts are too few for so many tokens."""
     library = Tokenizer(models.BPE())
     splits = [pre_tokenizers.Split(Regex(each), "isolated") for each in PRE_TOKENIZERS[PRE_TOKENIZER]]
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -40,7 +42,7 @@ def learn(texts: Iterable[str], *, size: int) -> Tokenizer:
     library.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     library.train_from_iterator(
-        texts,
+        (_CONTROL.sub("\n", text) for text in texts),
         trainers.BpeTrainer(
             vocab_size=size, special_tokens=list(SPECIALS), initial_alphabet=alphabet, show_progress=False
         ),

@@ -27,7 +27,7 @@ def inputs(num_tokens: int, *, are_keys_alike: bool = False) -> tuple[Tensor, ..
     )
 
 
-@pytest.mark.parametrize("num_tokens", [1, 63, 64, 65, 150])
+@pytest.mark.parametrize("num_tokens", [1, 63, 64, 65, 300])
 @pytest.mark.parametrize("are_keys_alike", [False, True])
 def test_chunks_give_what_the_recurrence_gives(num_tokens: int, are_keys_alike: bool) -> None:
     query, key, value, beta, log_decay = inputs(num_tokens, are_keys_alike=are_keys_alike)
