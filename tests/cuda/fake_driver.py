@@ -163,6 +163,10 @@ class FakeDriver(FakeMemory):
             state.queries_left -= 1
             raise Refused(CUresult.CUDA_ERROR_NOT_READY)
 
+    def _cuEventSynchronize(self, event: int) -> None:
+        self._check_context()
+        self._get("event", event).queries_left = 0
+
     def _cuMemcpyHtoDAsync(self, card: int, host: int, size: int, stream: int) -> None:
         self._check_bytes(card, host, size)
         self.queue(stream, lambda: _move(card, host, size))
