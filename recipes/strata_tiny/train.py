@@ -35,7 +35,8 @@ LOG_STEPS = 10
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`minutes` of wall time, from the start of the first run on; runs that go on count on from what their checkpoint
-    says. `max_steps` ends it sooner, and the learning rate follows whichever ends first. `chain_rows` of `rows` also train drafts 2 and 3."""
+    says. `max_steps` ends it sooner, and the learning rate follows whichever ends first. `chain_rows` of `rows` also
+    train drafts 2 and 3."""
 
     minutes: float
     rows: int = 64
