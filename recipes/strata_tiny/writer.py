@@ -12,6 +12,7 @@ No step waits for the host. On a card a step is captured as a graph where attent
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -132,14 +133,16 @@ class Writer:
         self.state: Rows | None = None
         self.graph: torch.cuda.CUDAGraph | None = None
 
+    def told(self, seed: int) -> Told:
+        """What a batch is asked, on the CPU: work for another thread while the card writes the batch before."""
+        return _of_fixed_shape(Told.of(scripts_of(seed, self.rows), self.tokenizer, "cpu"), self.row_tokens)
+
     @torch.no_grad()
-    def write(self, scripts: Sequence[Script], draw: Random) -> np.ndarray:
+    def write(self, told: Told, draw: Random) -> np.ndarray:
         """int32 [rows, row_tokens]: every row's ids; END_OF_TEXT behind its end."""
-        told = Told.of(scripts, self.tokenizer, self.model.device)
-        told = _of_fixed_shape(told, self.row_tokens)
-        temperatures = torch.tensor(
-            [draw.uniform(*TEMPERATURES) for _ in scripts], dtype=torch.float32, device=self.model.device
-        )
+        device = self.model.device
+        told = Told(told.ids.to(device), told.ends.to(device), told.turns.to(device))
+        temperatures = torch.tensor([draw.uniform(*TEMPERATURES) for _ in range(self.rows)], device=device)
         if self.state is None:
             self.state = Rows(told, self.row_tokens, temperatures)
             if self.wants_graph:
@@ -190,22 +193,28 @@ def _of_fixed_shape(told: Told, row_tokens: int) -> Told:
 def write_shard(writer: Writer, folder: Path, *, shard: int, until_s: float, most_batches: int, say: Say) -> None:
     """Batches until `until_s` of the monotonic clock, at least one, each under a name of its own; a batch that is there
     is not written again."""
+    paths = {(shard << 16) + batch: folder / f"written-{shard}-{batch:03d}.npz" for batch in range(most_batches)}
+    seeds = [seed for seed, path in paths.items() if not path.exists()]
     longest_s = 0.0
-    for batch in range(most_batches):
-        path = folder / f"written-{shard}-{batch:03d}.npz"
-        started_s = time.monotonic()
-        if batch and started_s + longest_s > until_s:
-            break
-        if path.exists():
-            continue
-        seed = (shard << 16) + batch
-        torch.manual_seed(seed)
-        written = writer.write(scripts_of(seed, writer.rows), Random(seed))
-        part = path.with_suffix(".part")
-        with part.open("wb") as file:
-            np.savez(file, ids=written.astype(np.uint16), seed=seed)
-        part.replace(path)
-        took_s = time.monotonic() - started_s
-        longest_s = max(longest_s, took_s)
-        used = int((written != END_OF_TEXT).sum())
-        say(f"shard {shard} batch {batch}: {used:,} tokens in {took_s:.1f} s, {used / took_s:,.0f} tok/s")
+    with ThreadPoolExecutor(1) as aside:
+        ahead = [aside.submit(writer.told, seed) for seed in seeds[:1]]
+        for index, seed in enumerate(seeds):
+            started_s = time.monotonic()
+            if index and started_s + longest_s > until_s:
+                break
+            told = ahead.pop().result()
+            ahead += [aside.submit(writer.told, later) for later in seeds[index + 1 : index + 2]]
+            torch.manual_seed(seed)
+            written = writer.write(told, Random(seed))
+            _save(paths[seed], written, seed)
+            took_s = time.monotonic() - started_s
+            longest_s = max(longest_s, took_s)
+            used = int((written != END_OF_TEXT).sum())
+            say(f"{paths[seed].name}: {used:,} tokens in {took_s:.1f} s, {used / took_s:,.0f} tok/s")
+
+
+def _save(path: Path, written: np.ndarray, seed: int) -> None:
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        np.savez(file, ids=written.astype(np.uint16), seed=seed)
+    part.replace(path)
