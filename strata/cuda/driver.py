@@ -23,12 +23,13 @@ def load_api() -> Any:
 class Driver:
     """Calls by name. Every part of this body shares one, and its one context."""
 
-    __slots__ = ("_context", "_threads", "api")
+    __slots__ = ("_context", "_names", "_threads", "api")
 
     def __init__(self, api: Any) -> None:
         self.api = api
         self._context: Any = None
         self._threads = threading.local()
+        self._names: dict[int, str] = {}  # of results, asked for once: queries are not ready a thousand times a second
 
     def call(self, name: str, *arguments: Any) -> Any:
         """What the function returns beside its code: nothing, a value, or a tuple. Raises CudaFailure."""
@@ -42,10 +43,9 @@ class Driver:
         (status, *_) = getattr(self.api, name)(*arguments)
         if not int(status):
             return True
-        failure = self._failure(name, status)
-        if failure.code == NOT_READY:
+        if self._name_of(status) == NOT_READY:
             return False
-        raise failure
+        raise self._failure(name, status)
 
     def use(self, context: Any) -> None:
         """From now on `attach` makes `context` current; None: there is none any more."""
@@ -62,9 +62,15 @@ class Driver:
         self._threads.is_attached = True
 
     def _failure(self, name: str, status: Any) -> CudaFailure:
-        code = self._text("cuGetErrorName", status) or f"CUresult {int(status)}"
+        code = self._name_of(status)
         text = self._text("cuGetErrorString", status) or "an error that this driver has no words for"
         return CudaFailure(f"{name} failed: {code}: {text}", code=code)
+
+    def _name_of(self, status: Any) -> str:
+        number = int(status)
+        if number not in self._names:
+            self._names[number] = self._text("cuGetErrorName", status) or f"CUresult {number}"
+        return self._names[number]
 
     def _text(self, name: str, status: Any) -> str:
         unknown, text = getattr(self.api, name)(status)
