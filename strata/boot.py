@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -172,7 +172,7 @@ def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int
     """With --trace, one that keeps what it is told and what it asks of the device."""
     plan, config = planned.plan, planned.config
     reads = dense_reads(planned.spec)
-    recipe, pause = Recipe(plan, reads), partial(time.sleep, 5e-5)
+    recipe, pause = Recipe(plan, reads), _pause_of(device)
     is_touched = not config.device.is_virtual
     if config.trace_file is None:
         return Runner(device, recipe, terminators, pause, is_touched=is_touched, digest=digest_of)
@@ -184,6 +184,15 @@ def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int
     tail = Tail(sizes_of(device.describe()), plan_places(plan), serving, max_entries=config.kept_commands)
     keeper = Keeper(device, tail, Path(config.trace_file), _complain)
     return WatchedRunner(keeper.device, recipe, terminators, pause, keeper, is_touched=is_touched, digest=digest_of)
+
+
+def _pause_of(device: Device) -> Callable[[], None]:
+    """What the engine does while its device has nothing to report."""
+    if isinstance(device, SimDevice):
+        return lambda: None  # it has done all that was submitted
+    from strata.boot_card import rest_of
+
+    return rest_of(device)
 
 
 def _complain(line: str) -> None:

@@ -12,6 +12,7 @@ A failure that loses the context makes the device lost: every later command is r
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from strata.core.commands import (
@@ -140,6 +141,14 @@ class CudaDevice:
         if self._lost is not None:
             events.append(Failed(f"the card is lost: {self._lost}", self._lost.command, is_fatal=True))
         return events
+
+    def rest(self) -> None:
+        """For whoever has nothing to do until the card reports: wait until it will, without a turn of the
+        interpreter. What fails meanwhile is told by `completions`."""
+        self._enter()
+        if self._lost is None:
+            with suppress(CudaFailure):
+                self._streams.rest()
 
     def capture(self, name: str, launches: Sequence[Launch]) -> None:
         """Programs run once, queueing into the graph: see `graphs.py` for what they must not do."""

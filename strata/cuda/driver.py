@@ -23,13 +23,12 @@ def load_api() -> Any:
 class Driver:
     """Calls by name. Every part of this body shares one, and its one context."""
 
-    __slots__ = ("_context", "_names", "_threads", "api")
+    __slots__ = ("_context", "_threads", "api")
 
     def __init__(self, api: Any) -> None:
         self.api = api
         self._context: Any = None
         self._threads = threading.local()
-        self._names: dict[int, str] = {}  # of results, asked for once: queries are not ready a thousand times a second
 
     def call(self, name: str, *arguments: Any) -> Any:
         """What the function returns beside its code: nothing, a value, or a tuple. Raises CudaFailure."""
@@ -43,7 +42,7 @@ class Driver:
         (status, *_) = getattr(self.api, name)(*arguments)
         if not int(status):
             return True
-        if self._name_of(status) == NOT_READY:
+        if int(status) == NOT_READY:  # asked again and again, so without the words for it
             return False
         raise self._failure(name, status)
 
@@ -62,15 +61,9 @@ class Driver:
         self._threads.is_attached = True
 
     def _failure(self, name: str, status: Any) -> CudaFailure:
-        code = self._name_of(status)
+        code = self._text("cuGetErrorName", status) or f"CUresult {int(status)}"
         text = self._text("cuGetErrorString", status) or "an error that this driver has no words for"
         return CudaFailure(f"{name} failed: {code}: {text}", code=code)
-
-    def _name_of(self, status: Any) -> str:
-        number = int(status)
-        if number not in self._names:
-            self._names[number] = self._text("cuGetErrorName", status) or f"CUresult {number}"
-        return self._names[number]
 
     def _text(self, name: str, status: Any) -> str:
         unknown, text = getattr(self.api, name)(status)

@@ -203,6 +203,10 @@ class FakeDriver(FakeMemory):
                 ticket.queries_left -= 1
                 raise Refused(CUresult.CUDA_ERROR_NOT_READY)
 
+    def _cuEventSynchronize(self, event: int) -> None:
+        self._check_context()
+        self._get("event", event).queries_left = 0
+
     def _cuMemcpyHtoDAsync(self, card: int, host: int, size: int, stream: int) -> None:
         self._check_bytes(card, host, size)
         self.queue(stream, lambda: self._move(card, size, card, host))

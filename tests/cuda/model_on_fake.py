@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from strata.boot_card import open_card
-from strata.core.config.values import DeviceChoice, ServeConfig
+from strata.config.values import DeviceChoice, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from strata.core.config.values import Mtp
+from strata.config.values import Mtp
 from strata.core.extent import Extent
-from strata.core.lending.policy import NO_LENDING, LendingPolicy
+from strata.core.memory.policy import NO_LENDING, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.programs import DRAFT_HEAD, DraftHeadArgs
 from strata.device import Memory, Program

@@ -20,8 +20,8 @@ from strata.core.errors import DeviceError, Refusal
 from strata.core.events import Failed, Reached
 from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.core.inventory import DrafterInventory, ModelInventory, WeightItem
-from strata.core.lending.policy import LendingPolicy
 from strata.core.memory.planner import Plan, plan_card
+from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.checkpoints import parked_space_bytes
 from strata.core.serving.launches import Recipe
