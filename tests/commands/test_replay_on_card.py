@@ -83,7 +83,11 @@ def test_the_first_step_that_differs_is_told(tmp_path: Path, capsys: pytest.Capt
     code, out, err = replay(capsys, path, "--device", "cuda")
     assert code == 1 and out.splitlines()[-1] == "not hash-equal" and "every step as in the first order" in out
     assert "copy late: line " in err and "in lane verifier found mark=" in err
-    code, out, err = replay(capsys, path, "--device", "both", "--json")
+
+
+def test_what_the_twin_says_and_what_differs_is_in_the_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, without_its_wait(recorded(LENDS).commands))
+    code, out, _ = replay(capsys, path, "--device", "both", "--json")
     report = json.loads(out)
     assert code == 1 and not report["hash_equal"]
     assert report["twin"]["deviations"][0]["found"] == "OrderError"

@@ -205,7 +205,10 @@ class FakeDriver(FakeMemory):
 
     def _cuEventSynchronize(self, event: int) -> None:
         self._check_context()
-        self._get("event", event).queries_left = 0
+        ticket = self._get("event", event).ticket
+        if ticket is not None:
+            assert ticket.is_done, "this call would never return: the event's stream is held"
+            ticket.queries_left = 0
 
     def _cuMemcpyHtoDAsync(self, card: int, host: int, size: int, stream: int) -> None:
         self._check_bytes(card, host, size)

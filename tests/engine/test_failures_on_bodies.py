@@ -9,12 +9,16 @@ from tests.engine.byte_card import SCENARIOS, byte_card
 from tests.engine.failures import fail_each
 
 STEPS = [pytest.param(None, id="each kind"), pytest.param(1, id="all", marks=pytest.mark.soak)]
+KINDS = [
+    pytest.param(True, id="refused", marks=pytest.mark.soak),
+    pytest.param(False, id="on its way"),
+]
 BODIES = [pytest.param("twin", marks=pytest.mark.soak), "cuda-on-fake-driver"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("is_refused", [True, False], ids=["refused", "on its way"])
+@pytest.mark.parametrize("is_refused", KINDS)
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_whatever_fails_every_byte_comes_home(scenario: str, body: str, is_refused: bool, step: int | None) -> None:
