@@ -27,7 +27,10 @@ GROWS = ("Q5_0",)
 
 
 def model(folder: Path, quant: str, experts: tuple[str, str, str]) -> ModelSpec:
-    path = write_random_model(folder / "m.gguf", arch="qwen3moe", quant=quant, expert_quants=experts, experts=4)
+    """With a drafter."""
+    path = write_random_model(
+        folder / "m.gguf", arch="qwen3moe", quant=quant, expert_quants=experts, experts=4, nextn=1
+    )
     return spec_of(open_model(path))
 
 
@@ -53,8 +56,12 @@ def test_every_matrix_is_packed_and_every_vector_is_f32(
         for layer, row in enumerate(blobs):
             for expert, target in enumerate(row):
                 reader.read_blob(layer=layer, expert=expert, target=memoryview(target))
+    drafter = spec.drafter
+    assert drafter is not None
     with PackReader(spec) as plain:
-        for name, info in spec.dense.items():
+        assert form.dense.keys() == spec.dense.keys() | drafter.dense.keys()
+        for name in form.dense:
+            info = spec.tensor(name)
             data = np.zeros(info.size_bytes, np.uint8)
             plain.read_dense(name, memoryview(data))
             if len(info.shape) == 1:
@@ -62,8 +69,9 @@ def test_every_matrix_is_packed_and_every_vector_is_f32(
             else:
                 expected = pack(data, info.type_id, rows=info.shape[1], columns=info.shape[0]).tobytes()
             assert bytes(dense[name]) == expected, name
+        assert len(blobs) == spec.num_layers + 1
         for layer, row in enumerate(blobs):
-            blob, packed = spec.blobs[layer], form.blobs[layer]
+            blob, packed = spec.blob_of(layer), form.blobs[layer]
             assert blob is not None and packed is not None
             for expert, target in enumerate(row):
                 for part, matrix in ((blob.gate, packed.gate), (blob.up, packed.up), (blob.down, packed.down)):
@@ -78,6 +86,13 @@ def test_the_planner_is_told_the_sizes_after_packing(quant: str, tmp_path: Path)
     assert (on_card.dense_bytes > in_file.dense_bytes) == (quant in GROWS)
     assert (on_card.max_blob_bytes > in_file.max_blob_bytes) == (quant in GROWS)
     assert [item.name for item in on_card.weights] == [item.name for item in in_file.weights]
+    packed, filed = on_card.drafter, in_file.drafter
+    assert packed is not None and filed is not None
+    assert (packed.block_bytes > filed.block_bytes) == (quant in GROWS)
+    assert [item.name for item in packed.weights] == [item.name for item in filed.weights]
+    assert sum(item.size_bytes for item in packed.weights) == sum(
+        card_form(spec).dense[item.name].size_bytes for item in filed.weights
+    )
 
 
 def test_a_weight_that_the_card_form_cannot_hold_names_file_and_matrix(tmp_path: Path) -> None:
