@@ -76,10 +76,10 @@ def pack_rows(
     data: uint8, those rows in file form; target: uint8, `packed_bytes` of the whole matrix, on any device. Several
     threads may pack rows of one matrix at once. ValueError as `pack`."""
     packed = pack(data, type_id, rows=num_rows, columns=columns)
+    packed = packed.to(target.device)  # by way of memory of torch's own: a card may not copy across registered blocks
     if num_rows == rows:
         target.copy_(packed)
         return
-    packed = packed.to(target.device)
     start = 0
     for count, width in planes(type_id, columns=columns):
         end = start + count * width
