@@ -19,12 +19,13 @@ from strata.cuda.card import CardLimits
 from strata.cuda.device import CudaDevice
 from strata.cuda.open import MakeViews, open_device
 from strata.cuda.programs.build import build_card_programs
-from strata.cuda.programs.model import CardModel, DenseMatrix
+from strata.cuda.programs.model import CardDrafter, CardModel, DenseMatrix
 from strata.device import Device, DeviceDescription, Programs
 from strata.host_memory import available_bytes
 from strata.model.card_form import CardBlob, CardForm, card_form
 from strata.model.card_work import card_work
 from strata.model.packed_reader import PackedReader
+from strata.model.program_reads import draft_embedding, draft_head, draft_norm
 from strata.model.rope_frequencies import rope_frequencies
 from strata.model.spec import Gating, HeadMap, ModelSpec, RecurrentSpec, RopePairing
 from strata.planning import PlannedModel
@@ -86,7 +87,6 @@ def card_model(planned: PlannedModel, form: CardForm) -> CardModel:
         attention_scale=spec.attention_scale,
         is_neox=spec.rope.pairing is RopePairing.NEOX,
         frequencies=rope_frequencies(spec),
-        num_experts=spec.num_experts,
         num_experts_used=spec.num_experts_used,
         expert_weights_scale=spec.expert_weights_scale,
         is_sigmoid=spec.gating is Gating.SIGMOID,
@@ -99,9 +99,24 @@ def card_model(planned: PlannedModel, form: CardForm) -> CardModel:
         },
         recurrent=None if spec.recurrent is None else _delta_shape(spec.recurrent),
         has_attention_gate=spec.has_attention_gate,
-        experts=tuple(None if blob is None else _expert_shape(spec, blob) for blob in form.blobs),
+        experts=tuple(
+            None if blob is None else _expert_shape(spec, blob, num_experts=spec.num_experts_of(layer))
+            for layer, blob in enumerate(form.blobs)
+        ),
         prompt_work=work.prompt,
         window_work=work.window,
+        draft_work=work.draft,
+        drafter=None if spec.drafter is None else _drafter(spec),
+    )
+
+
+def _drafter(spec: ModelSpec) -> CardDrafter:
+    assert spec.drafts_behind_output_norm, "the other choice is for comparisons on the CPU reference"
+    return CardDrafter(
+        layer=spec.num_layers,
+        embedding=draft_embedding(spec),
+        norm=draft_norm(spec),
+        head_stem=draft_head(spec).removesuffix(".weight"),
     )
 
 
@@ -111,7 +126,7 @@ def fill_packed(device: CudaDevice, planned: PlannedModel, form: CardForm, *, pa
     with PackedReader(planned.spec, form, device=packing) as reader:
         for name, home in pack.weights.items():
             reader.read_dense(name, device.host(home))
-        for layer, row in enumerate(pack.blobs):
+        for layer, row in enumerate((*pack.blobs, pack.block)):
             for expert, home in enumerate(row):
                 reader.read_blob(layer=layer, expert=expert, target=device.host(home))
     if packing.type == "cuda":
@@ -124,11 +139,11 @@ def _programs(
     return build_card_programs(model, description, limits, device=torch_device)
 
 
-def _expert_shape(spec: ModelSpec, blob: CardBlob) -> ExpertShape:
+def _expert_shape(spec: ModelSpec, blob: CardBlob, *, num_experts: int) -> ExpertShape:
     return ExpertShape(
         hidden_size=spec.hidden_size,
         ffn_size=blob.gate.rows,
-        num_experts=spec.num_experts,
+        num_experts=num_experts,
         num_used=spec.num_experts_used,
         gate_type=blob.gate.type_id,
         up_type=blob.up.type_id,

@@ -74,8 +74,9 @@ class PackedReader(AbstractContextManager["PackedReader"]):
         self._reader.check_unchanged()
 
     def read_dense(self, name: str, target: memoryview) -> None:
-        """The tensor `name` in card form, which `target` (bytes, writable) fits exactly; what becomes F32 at once."""
-        info, matrix = self._spec.dense[name], self._form.dense[name]
+        """The tensor `name` of trunk or drafter in card form, which `target` (bytes, writable) fits exactly; what
+        becomes F32 at once."""
+        info, matrix = self._spec.tensor(name), self._form.dense[name]
         assert target.nbytes == matrix.size_bytes, (name, target.nbytes, matrix.size_bytes)
         source = _Source(name, info.path, info.offset_bytes, info.type_id)
         if card_type(info.type_id) == matrix.type_id:
@@ -86,8 +87,9 @@ class PackedReader(AbstractContextManager["PackedReader"]):
         target[:] = values.astype("<f4").tobytes()
 
     def read_blob(self, *, layer: int, expert: int, target: memoryview) -> None:
-        """Gate, up and down of one expert as its layer's CardBlob says; bytes between parts become zero."""
-        blob, layout = self._form.blobs[layer], self._spec.blobs[layer]
+        """Gate, up and down of one expert as its layer's CardBlob says; bytes between parts become zero. The drafter is
+        layer `num_layers`."""
+        blob, layout = self._form.blobs[layer], self._spec.blob_of(layer)
         assert blob is not None and layout is not None, f"layer {layer} is dense"
         assert target.nbytes == blob.size_bytes, (layer, target.nbytes, blob.size_bytes)
         end_bytes = 0

@@ -11,6 +11,7 @@ import torch
 
 from strata.boot_card import open_card
 from strata.card_speed import CardSpeed, measure_card
+from strata.config.values import Mtp
 from strata.core.kv import KvFormat
 from strata.core.memory.shapes import PlanOptions
 from strata.core.units import MIB
@@ -50,8 +51,10 @@ BOUND = 1e-2
 
 
 @contextmanager
-def model_on_card(path: Path, options: PlanOptions, *, arena_bytes: int = 128 * MIB) -> Iterator[ModelOnCard]:
-    planned = plan_on_card(path, options, arena_bytes=arena_bytes, segment_bytes=2 * MIB)
+def model_on_card(
+    path: Path, options: PlanOptions, *, arena_bytes: int = 128 * MIB, mtp: Mtp | None = None
+) -> Iterator[ModelOnCard]:
+    planned = plan_on_card(path, options, arena_bytes=arena_bytes, segment_bytes=2 * MIB, mtp=mtp)
     with started(planned, open_card(planned), is_touched=True) as model:
         yield model
 

@@ -30,7 +30,10 @@ GROWS = ("Q5_0",)
 
 
 def model(folder: Path, quant: str, experts: tuple[str, str, str]) -> ModelSpec:
-    path = write_random_model(folder / "m.gguf", arch="qwen3moe", quant=quant, expert_quants=experts, experts=4)
+    """With a drafter."""
+    path = write_random_model(
+        folder / "m.gguf", arch="qwen3moe", quant=quant, expert_quants=experts, experts=4, nextn=1
+    )
     return spec_of(open_model(path))
 
 
@@ -60,8 +63,12 @@ def test_every_matrix_is_packed_and_every_vector_is_f32(
         for layer, row in enumerate(blobs):
             for expert, target in enumerate(row):
                 reader.read_blob(layer=layer, expert=expert, target=memoryview(target))
+    drafter = spec.drafter
+    assert drafter is not None
     with PackReader(spec) as plain:
-        for name, info in spec.dense.items():
+        assert form.dense.keys() == spec.dense.keys() | drafter.dense.keys()
+        for name in form.dense:
+            info = spec.tensor(name)
             data = np.zeros(info.size_bytes, np.uint8)
             plain.read_dense(name, memoryview(data))
             if len(info.shape) == 1:
@@ -69,8 +76,9 @@ def test_every_matrix_is_packed_and_every_vector_is_f32(
             else:
                 expected = packed(data, info.type_id, rows=info.shape[1], columns=info.shape[0])
             assert bytes(dense[name]) == expected, name
+        assert len(blobs) == spec.num_layers + 1
         for layer, row in enumerate(blobs):
-            blob, on_card = spec.blobs[layer], form.blobs[layer]
+            blob, on_card = spec.blob_of(layer), form.blobs[layer]
             assert blob is not None and on_card is not None
             for expert, target in enumerate(row):
                 for part, matrix in ((blob.gate, on_card.gate), (blob.up, on_card.up), (blob.down, on_card.down)):
@@ -85,6 +93,13 @@ def test_the_planner_is_told_the_sizes_after_packing(quant: str, tmp_path: Path)
     assert (on_card.dense_bytes > in_file.dense_bytes) == (quant in GROWS)
     assert (on_card.max_blob_bytes > in_file.max_blob_bytes) == (quant in GROWS)
     assert [item.name for item in on_card.weights] == [item.name for item in in_file.weights]
+    packed, filed = on_card.drafter, in_file.drafter
+    assert packed is not None and filed is not None
+    assert (packed.block_bytes > filed.block_bytes) == (quant in GROWS)
+    assert [item.name for item in packed.weights] == [item.name for item in filed.weights]
+    assert sum(item.size_bytes for item in packed.weights) == sum(
+        card_form(spec).dense[item.name].size_bytes for item in filed.weights
+    )
 
 
 def test_a_weight_that_the_card_form_cannot_hold_names_file_and_matrix(tmp_path: Path) -> None:

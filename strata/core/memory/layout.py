@@ -105,7 +105,7 @@ def carve_draft(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> Draf
     assert inventory.drafter is not None
     num_experts = inventory.drafter.num_experts
     sizes = replace(inventory, num_experts=num_experts)
-    buffers = carve_pass(bump, sizes, max_rows=max_rows, work=inventory.window_work)
+    buffers = carve_pass(bump, sizes, max_rows=max_rows, work=inventory.draft_work)
     logits = bump.take(inventory.vocab_size * FLOAT_BYTES)
     return DraftLayout(buffers, DraftBuffers(logits, bump.take(num_experts * INT64_BYTES)))
 
