@@ -67,14 +67,15 @@ def replay_commands(trace: CommandTrace, *, has_bytes: bool) -> Replayed:
             f"a card of real bytes refused: segment_bytes={trace.sizes.segment_bytes:,} B are not whole pages of "
             f"{_page_bytes():,} B; give --payload none"
         )
-    _check_memory(trace)
+    _check_memory(trace, "--payload none")
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))  # for the reason that `boot.open_twin` gives
     programs = fingerprint_programs(program_names(trace), digest=positional_digest, fill=fill_pattern)
     return replay_on_twin(trace, BytesPayload, programs, fill_pack=fill_view)
 
 
 def play_on_twin(trace: CommandTrace) -> Played:
     """Watched, with bytes. Raises ReplayStalled, and ConfigError when the host cannot give the memory."""
-    _check_memory(trace)
+    _check_memory(trace, "--device cuda, which needs no twin")
     marks: dict[str, list[int]] = {}
 
     def note(lane: str, mark: int) -> None:
@@ -138,12 +139,11 @@ def _page_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE")
 
 
-def _check_memory(trace: CommandTrace) -> None:
+def _check_memory(trace: CommandTrace, remedy: str) -> None:
     sizes, left_bytes = trace.sizes, available_bytes()
     needed_bytes = sizes.arena_bytes + sizes.pack_bytes + sizes.staging_bytes + sizes.parked_bytes
     if left_bytes is not None and needed_bytes > left_bytes:
         raise ConfigError(
             f"a card of real bytes refused: it takes {needed_bytes:,} B of this host's memory; {left_bytes:,} B are "
-            "available; give --payload none"
+            f"available; give {remedy}"
         )
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))  # for the reason that `boot.open_twin` gives

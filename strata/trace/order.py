@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from strata.core.commands import Command, Notify, Record, Stream, Wait
 
-MAX_HELD = 64
-"""Commands that are held at once: a card's own queues are finite, and whoever submits to a full one waits. Beyond it
-the oldest goes on, which is a legal order too."""
+MAX_HELD = 24
+"""Commands that are held at once: a card's own queues are finite (about a thousand entries), whoever submits to a full
+one waits, and a group of 16 copies may be 40 entries. Beyond it the oldest goes on, which is a legal order too."""
 
 Late = frozenset[Stream]
 """Streams that go on only where something waits for them."""

@@ -9,17 +9,15 @@ is digested by the device itself: two devices that did the same have the same di
 The host learns what the trace says it learned, when it says so. Bytes behind an address table are not read by the
 programs of a replay; that they may be is for the device to check.
 
-A *watched* replay also looks, on the command's own stream, at what a copy or a digest takes from the card and at what a
-copy leaves there, and at all that a version of the address table names: when it is published, and before whoever reads
-through it. Every look and every launch leaves a mark in its *lane*: its stream's, or that of the graph it is a node of
-(`marks.py`).
+A *watched* replay also looks at what copies take and leave (`looks.py`). Every look and every launch leaves a mark in
+its *lane*: its stream's, or that of the graph it is a node of (`marks.py`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from strata.core.commands import Access, Command, Copy, Digest, GraphLaunch, Launch, Notify, Stream, TableRead
+from strata.core.commands import Access, Command, Copy, Digest, GraphLaunch, Launch, Notify, Stream
 from strata.core.errors import DeviceError
 from strata.core.events import Event, Failed, Reached
 from strata.core.extent import Extent, HostExtent, HostSpace
@@ -28,6 +26,7 @@ from strata.trace.card_state import CardState
 from strata.trace.command_trace import CommandTrace
 from strata.trace.digest import WORD_BYTES, pattern
 from strata.trace.entries import Asked, Captured, Entry, Faulted, FaultKind, HostAccess, Noted, Refused
+from strata.trace.looks import lane_of_graph, looks_of
 
 FIRST_LINE = 2
 """Of a trace, the head is line 1."""
@@ -200,7 +199,7 @@ class _Player:
     def _do(self, asked: Asked) -> None:
         match asked:
             case Captured(name, launches):
-                self._device.capture(name, [_playable(launch, f"graph {name}") for launch in launches])
+                self._device.capture(name, [_playable(launch, lane_of_graph(name)) for launch in launches])
             case HostAccess(extent, digest):
                 view = self._device.host(extent)
                 if extent.space is not HostSpace.PACK:
@@ -211,47 +210,19 @@ class _Player:
                 self._submit(asked)
 
     def _do_watched(self, line: int, asked: Asked) -> None:
-        match asked:
-            case Launch():
-                self._look(line, asked.stream, self._reached_by([asked], None))
-                self._do(asked)
-                self._note(line, asked.stream)
-            case GraphLaunch():
-                nodes = self._nodes(asked.graph)
-                self._look(line, asked.stream, self._reached_by(nodes, asked.table_version))
-                self._do(asked)
-                self._note(line, f"graph {asked.graph}", len(nodes))
-            case Copy():
-                self._look(line, asked.stream, [pair.source for pair in asked.pairs])
-                self._do(asked)
-                named = () if asked.publishes is None else asked.publishes.entries
-                self._look(line, asked.stream, [*(pair.target for pair in asked.pairs), *named])
-            case Digest():
-                self._look(line, asked.stream, [asked.source])
-                self._do(asked)
-            case _:
-                self._do(asked)
+        looks = looks_of(asked, self._state)
+        self._look(line, asked, looks.before)
+        self._do(asked)
+        if looks.num_marks:
+            self.lines.setdefault(looks.lane, []).extend([line] * looks.num_marks)
+        self._look(line, asked, looks.after)
 
-    def _look(self, line: int, stream: Stream, sides: Iterable[Access | HostExtent]) -> None:
-        accesses = tuple(side for side in sides if isinstance(side, Access) and side.extent.size_bytes)
+    def _look(self, line: int, asked: Asked, accesses: tuple[Access, ...]) -> None:
         if accesses:
-            args = cast(Any, ReplayArgs(tuple(access.extent for access in accesses), (), stream))
-            self._device.submit((Launch(stream, LOOK, args, accesses, ()),))
-            self._note(line, stream)
-
-    def _note(self, line: int, lane: str, number: int = 1) -> None:
-        self.lines.setdefault(lane, []).extend([line] * number)
-
-    def _nodes(self, graph: str) -> tuple[Launch, ...]:
-        return self._state.graphs[graph].captured.launches if graph in self._state.graphs else ()
-
-    def _reached_by(self, launches: Iterable[Launch], version: int | None) -> Iterator[Access]:
-        """What is named by the tables that these read through; a graph's launch says which `version` that is."""
-        reads = [read for launch in launches for read in launch.reads if isinstance(read, TableRead)]
-        wanted = dict.fromkeys(read.version if version is None else version for read in reads)
-        for table in self._state.tables:
-            if table.version.version in wanted:
-                yield from table.version.entries
+            assert isinstance(asked, Launch | GraphLaunch | Copy | Digest), asked
+            look = Launch(asked.stream, LOOK, cast(Any, None), accesses, ())
+            self._device.submit((_playable(look, asked.stream),))
+            self.lines.setdefault(asked.stream, []).append(line)
 
     def _submit(self, command: Command) -> None:
         self.num_commands += 1

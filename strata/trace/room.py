@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from strata.core.commands import Copy, Digest, GraphLaunch, Launch, TableRead
 from strata.trace.command_trace import CommandTrace
 from strata.trace.entries import Captured, Refused
+from strata.trace.looks import lane_of_graph
 
 HEADER_WORDS = 2
 SPAN_WORDS = 2
@@ -34,7 +35,7 @@ def room_of(trace: CommandTrace) -> Room:
                 words += _row(len(each.reads) + len(each.writes)) + _row(_num_tables(each) * most_entries)
             case GraphLaunch():
                 marks[each.stream] += 1
-                marks[f"graph {each.graph}"] += nodes.get(each.graph, 0)
+                marks[lane_of_graph(each.graph)] += nodes.get(each.graph, 0)
                 words += _row(most_entries)
             case Copy():
                 marks[each.stream] += 2
@@ -45,7 +46,7 @@ def room_of(trace: CommandTrace) -> Room:
             case Captured(name, launches):
                 nodes[name] = max(len(launches), nodes.get(name, 0))
                 words += sum(_row(len(launch.reads) + len(launch.writes)) for launch in launches)
-                marks[f"graph {name}"] += 0
+                marks[lane_of_graph(name)] += 0
             case _:
                 pass
     return Room(words, dict(marks))
