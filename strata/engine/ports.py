@@ -31,6 +31,7 @@ class EngineStatistics:
     ring_entries: int  # blobs that went through the ring
     num_loans: int  # times that cache slots were lent to a read
     lent_bytes: int  # given to reads, summed over the loans
+    slab_bytes: int  # of what was lent, for programs of a chunk to work in
     refilled_bytes: int  # copied back into lent slots
     num_rooms: int  # times that the drafter's block was ring
     room_bytes: int  # copied back into it

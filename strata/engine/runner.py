@@ -4,6 +4,7 @@ Decides nothing: the machine says what to submit and what to wait for, the calle
 what it submits, for the statistics.
 """
 
+import logging
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -38,11 +39,15 @@ from strata.core.serving.steps import (
     Started,
 )
 from strata.core.serving.windows import commit_graph, graph_rows, window_graph
+from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
 from strata.engine.counts import RunnerCounts, with_act, with_command
 
 DigestOf = Callable[[memoryview], int]
 MAX_RECOVERIES = 3
+TOLD_SCRATCH_BYTES = 4 * MIB
+"""A class of at least so much that a slab would have saved is told of (`lending.md` 3.3)."""
+log = logging.getLogger(__name__)
 _TOUCHING = GenerationRequest("touch", (0, 0, 0), 1, SamplingParams(temperature=0.0))
 
 
@@ -148,7 +153,7 @@ class Runner:
         while not isinstance(outcome := self.advance(is_cancelled=False), HasClosed):
             if isinstance(outcome, HasSampled):
                 self.end()
-        self._counts = self._began = RunnerCounts()
+        self._counts = self._began = RunnerCounts(scratch_classes=self._counts.scratch_classes)
         self._publish()
 
     def begin(self, request: GenerationRequest) -> int:
@@ -249,7 +254,9 @@ class Runner:
 
     def _step(self, event: ServingEvent) -> None:
         self._state, orders = self._machine.step(self._state, event)
-        self._read = _with_geometry(self._read, self._state, self._recipe.plan)
+        before, self._read = self._read, _with_geometry(self._read, self._state, self._recipe.plan)
+        if self._read.slab_bytes > before.slab_bytes:
+            self._counts = replace(self._counts, slab_bytes=self._counts.slab_bytes + self._read.slab_bytes)
         self._order(orders)
         self._state = landed(self._state)
         self._publish()
@@ -268,10 +275,14 @@ class Runner:
             self._counts = with_act(self._counts, act)
         self._device.submit(orders.commands)
         result = self._recipe.plan.verifier.window.result
+        had_classes = self._counts.scratch_classes
         for command in orders.commands:
             self._counts = with_command(self._counts, command, self._recipe.plan)
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
+        for size_bytes in sorted(self._counts.scratch_classes - had_classes):
+            if size_bytes >= TOLD_SCRATCH_BYTES:
+                log.info("prefill scratch: device 0 takes a new %d MiB buffer", size_bytes // MIB)
         self._awaits, self._checks = orders.awaits, orders.checks
 
     def _gather(self) -> None:
@@ -347,6 +358,7 @@ def _with_geometry(read: ReadFacts, state: State, plan: Plan) -> ReadFacts:
         ring_slots=len(layout.ring),
         lent_slots=len(loan.slots) if loan else 0,
         lent_bytes=loan.extent.size_bytes if loan else 0,
+        slab_bytes=layout.slab_bytes,
         room_slots=len(state.at.room.slots) if state.at.room else 0,
         moved_segments=plan.zone.num_segments if plan.zone and has_segments else 0,
     )

@@ -91,7 +91,7 @@ def card_inventory(spec: ModelSpec, form: CardForm, *, context_tokens: int) -> M
         inventory_of(spec),
         weights=tuple(WeightItem(name, matrix.size_bytes) for name, matrix in form.dense.items()),
         blob_bytes=tuple(0 if blob is None else blob.size_bytes for blob in form.blobs),
-        prompt_work=tuple(work.prompt.values()),
+        prompt_work=work.of_chunks,
         window_work=tuple(work.window.values()),
     )
 

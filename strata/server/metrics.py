@@ -47,6 +47,7 @@ _COUNTERS = (
     ("ring_entries", "strata_ring_entries", "Blobs that went through the ring"),
     ("num_loans", "strata_loans", "Times that cache slots were lent to a read"),
     ("lent_bytes", "strata_lent_bytes", "Bytes given to reads, summed over the loans"),
+    ("slab_bytes", "strata_slab_bytes", "Of what was lent, bytes for programs of a chunk to work in"),
     ("refilled_bytes", "strata_refilled_bytes", "Bytes copied back into lent slots"),
     (
         "num_rooms",

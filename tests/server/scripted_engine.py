@@ -124,6 +124,7 @@ class ScriptedEngine:
             ring_entries=3,
             num_loans=2,
             lent_bytes=8192,
+            slab_bytes=512,
             refilled_bytes=6144,
             num_rooms=1,
             room_bytes=512,

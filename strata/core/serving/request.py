@@ -55,6 +55,7 @@ class ReadFacts:
     ring_entries: int = 0  # blobs that went through the ring
     lent_slots: int = 0  # of the expert cache
     lent_bytes: int = 0
+    slab_bytes: int = 0  # of what was lent, for programs to work in
     refilled_bytes: int = 0  # copied back into the lent slots
     room_slots: int = 0  # ring slots in the drafter's block
     room_bytes: int = 0  # copied back into the block, since the read had written there
