@@ -14,7 +14,8 @@ from strata.core.extent import Extent
 from strata.core.memory.policy import DEFAULT_MIN_CACHE_SLOTS
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
-MAX_LENT_PERCENT = 85
+MAX_LENT_PERCENT = 90
+"""All expert bytes of a world are pinned."""
 GRID_TOKENS = 256
 MIN_STREAM_SLOTS = 16
 NUM_BUFFERS = 16

@@ -39,6 +39,7 @@ class RunnerCounts:
     parked_bytes: int = 0
     unparked_bytes: int = 0
     slab_bytes: int = 0
+    reclaim_s: float = 0.0  # that loans took to come home
     scratch_classes: frozenset[int] = frozenset()
 
 

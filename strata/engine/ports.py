@@ -37,6 +37,7 @@ class EngineStatistics:
     room_bytes: int  # copied back into it
     num_segment_loans: int  # times that segments went behind the arena, the one of the start included
     restored_bytes: int  # copied back into regions that were away
+    reclaim_s: float  # that loans took to come home, summed
     num_verified: int  # pieces that came home, held against the pack: --verify-lent
     num_drafts: int  # tokens that were drafted
     num_drafts_accepted: int  # of them, those that the model then said

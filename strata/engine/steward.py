@@ -157,6 +157,7 @@ class Steward:
             room_bytes=counts.room_bytes,
             num_segment_loans=counts.num_segment_loans,
             restored_bytes=counts.restored_bytes,
+            reclaim_s=counts.reclaim_s,
             num_verified=counts.num_verified,
             num_drafts=counts.num_drafts,
             num_drafts_accepted=counts.num_drafts_accepted,

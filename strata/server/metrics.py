@@ -57,6 +57,7 @@ _COUNTERS = (
     ("room_bytes", "strata_room_bytes", "Bytes copied back into the drafter's block"),
     ("num_segment_loans", "strata_segment_loans", "Times that segments were moved behind the arena, at start included"),
     ("restored_bytes", "strata_restored_bytes", "Bytes copied back into regions whose segments were away"),
+    ("reclaim_s", "strata_reclaim_seconds", "Seconds that loans took to come home, summed over the requests"),
     (
         "num_verified",
         "strata_lent_pieces_verified",

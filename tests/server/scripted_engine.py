@@ -130,6 +130,7 @@ class ScriptedEngine:
             room_bytes=512,
             num_segment_loans=1,
             restored_bytes=1024,
+            reclaim_s=0.25,
             num_verified=8,
             num_drafts=9,
             num_drafts_accepted=5,

@@ -69,6 +69,11 @@ class Plan:
         return self.regions[-1].extent.end_bytes
 
     @property
+    def lends(self) -> bool:
+        """Whether any read borrows what is not its own."""
+        return self.lendable is not None or self.options.policy.room_min_tokens != NEVER
+
+    @property
     def num_missing_pairs(self) -> int:
         """Blobs that have no slot and are read over the link."""
         return self.inventory.num_pairs - len(self.slots)
