@@ -8,6 +8,7 @@ from dataclasses import replace
 from random import Random
 
 from fuzz.draw_loans import with_loans
+from fuzz.draw_scratch import with_scratch
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
 from sim.world.driver import Driver
@@ -24,6 +25,7 @@ SHARED: tuple[int, ...] = (0, 0, 1, 100, 256, 300, 5000)
 ALL_OR_NOTHING = (0, 300, 5000, 5000, 5000)
 """Recurrent state is taken up at its end or not at all."""
 LOANS_SHARE = 0.6
+SCRATCH_SHARE = 0.2
 FRESH = (0, 1, 2, 17, 255, 256, 257, 300, 511, 520)
 STREAMED_FRESH = (1026, 1300, 2100)
 TIMES: tuple[int, ...] = (1, 1, 2, 3, 5, 9, 20)
@@ -148,13 +150,17 @@ class Drawer:
 
 def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> tuple[Geometry, Random]:
     """The geometry of a seed, and the generator that draws its decisions. More than one world of three has a drafter
-    and lends more than cache slots, in one of four bytes change when streams get there, and in one of four some layers
-    are recurrent; all three are drawn apart, so that the other worlds are the same without."""
+    and lends more than cache slots, in one of five programs need scratch, in one of four bytes change when streams get
+    there, and in one of four some layers are recurrent; all are drawn apart, so that the other worlds are the same
+    without."""
     rng = Random(seed)
     geometry = draw_geometry(rng)
     loans = Random(f"loans of {seed}")
     if with_all_loans and loans.random() < LOANS_SHARE:
         geometry = with_loans(geometry, loans)
+    scratch = Random(f"scratch of {seed}")
+    if with_all_loans and scratch.random() < SCRATCH_SHARE:
+        geometry = with_scratch(geometry, scratch)
     if with_drawn_order and Random(f"order of {seed}").random() < 0.25:
         geometry = replace(geometry, delivery=Delivery.DRAWN)
     apart = Random(f"state of {seed}")

@@ -47,6 +47,8 @@ SOMETIMES = (
     "device lost",
     "stream overtook",
     "window answered",
+    "slab of a loan",
+    "scratch in its region",
     "room opens",
     "room in a read that streams",
     "prompt path grows",

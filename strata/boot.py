@@ -175,7 +175,7 @@ def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int
     recipe, pause = Recipe(plan, reads), _pause_of(device)
     is_touched = not config.device.is_virtual
     if config.trace_file is None:
-        return Runner(device, recipe, terminators, pause, is_touched=is_touched, digest=digest_of)
+        return Runner(device, recipe, terminators, pause, is_touched=is_touched, digest=digest_of, clock=time.monotonic)
     serving = plan_facts(plan) | {
         "model": planned.file.path.name,
         "terminators": list(terminators),
@@ -183,7 +183,16 @@ def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int
     }
     tail = Tail(sizes_of(device.describe()), plan_places(plan), serving, max_entries=config.kept_commands)
     keeper = Keeper(device, tail, Path(config.trace_file), _complain)
-    return WatchedRunner(keeper.device, recipe, terminators, pause, keeper, is_touched=is_touched, digest=digest_of)
+    return WatchedRunner(
+        keeper.device,
+        recipe,
+        terminators,
+        pause,
+        keeper,
+        is_touched=is_touched,
+        digest=digest_of,
+        clock=time.monotonic,
+    )
 
 
 def _pause_of(device: Device) -> Callable[[], None]:

@@ -7,6 +7,7 @@ one part's values become another's, and the start is refused where the card coul
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from strata.core.errors import ConfigError
 from strata.core.serving.checkpoints import parked_space_bytes
 from strata.cuda.card import CardLimits
 from strata.cuda.device import CudaDevice
+from strata.cuda.lock import LOCK_FOLDER
 from strata.cuda.open import MakeViews, open_device
 from strata.cuda.programs.build import build_card_programs
 from strata.cuda.programs.model import CardDrafter, CardModel, DenseMatrix
@@ -35,10 +37,16 @@ ORDINAL = 0
 
 
 def open_card(
-    planned: PlannedModel, *, api: Any = None, make_views: MakeViews | None = None, torch_device: str | None = None
+    planned: PlannedModel,
+    *,
+    api: Any = None,
+    make_views: MakeViews | None = None,
+    torch_device: str | None = None,
+    lock_folder: Path = LOCK_FOLDER,
 ) -> CudaDevice:
     """A card with the model's weights, packed, in its pinned host memory; nothing is mapped yet. Reads the whole file
     once. `api`, `make_views` and `torch_device` stand in for the driver, torch's views and torch's name of the card.
+    Where the plan lends, a lock in `lock_folder` keeps every other process that would off the card.
 
     Raises ConfigError where there is no such card, or card or host have too little memory."""
     plan, on_card = planned.plan, torch.device(torch_device or f"cuda:{ORDINAL}")
@@ -53,6 +61,7 @@ def open_card(
         behind_bytes=plan.behind_bytes,
         parked_bytes=parked_space_bytes(plan),
         ordinal=ORDINAL,
+        lock_folder=lock_folder if plan.lends else None,
         api=api,
         make_views=make_views,
     )

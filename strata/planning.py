@@ -114,6 +114,7 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
         parked_bytes=config.parked_bytes,
         checkpoint_bytes=config.checkpoint_bytes,
         is_reread=config.switches.ckpt_reread,
+        has_slab=config.switches.mmq_slab,
     )
 
 

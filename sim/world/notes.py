@@ -32,6 +32,9 @@ def note_loans(notes: Notes, card: Card, words: Sequence[str]) -> None:
     notes.update(words)
     notes["loan opened"] += goes(CACHE) in words
     journal, lent, state = card.device.journal, card.lent, card.runner._state
+    has_worked = any(work.place.size_bytes for work in journal.workplaces)
+    notes["slab of a loan"] += has_worked and card.geometry.has_slab
+    notes["scratch in its region"] += has_worked and not card.geometry.has_slab
     are_out = [
         opened in journal.words and closed not in journal.words
         for opened, closed in ((ROOM_OPENS, ROOM_CLOSES), (goes(CACHE), comes(CACHE)))

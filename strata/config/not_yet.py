@@ -31,11 +31,6 @@ def _budget(config: ServeConfig) -> object:
     return None if config.resident_budget_bytes is None else f"{config.resident_budget_bytes:,} B"
 
 
-def _switch(name: str, field: str) -> NotYet:
-    """A switch of 0 or 1."""
-    return NotYet(name, lambda config: 1 if getattr(config.switches, field) else None, f"unset {name}")
-
-
 def _flag(name: str, field: str) -> NotYet:
     return NotYet(name, lambda config: getattr(config, field) or None)
 
@@ -56,7 +51,6 @@ NOT_YET = (
     _flag("--helper-cache", "has_helper_cache"),
     _value("--kv-resident", "kv_resident_tokens"),
     _flag("--prefill-head-alias", "has_prefill_head_alias"),
-    _switch("STRATA_MMQ_SLAB", "mmq_slab"),
 )
 
 _NAMES = frozenset(row.name for row in NOT_YET)

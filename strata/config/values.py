@@ -157,3 +157,10 @@ def draft_notices(config: ServeConfig) -> list[str]:
     if config.window_rows == 1 or config.mtp is not None:
         return []
     return [f"spec={config.window_rows} rows has no effect without --mtp: nothing drafts, every window has one row"]
+
+
+def slab_notices(config: ServeConfig) -> list[str]:
+    """A start-up line for a slab that nobody would work in."""
+    if not (config.switches.mmq_slab and config.device.is_virtual):
+        return []
+    return ["STRATA_MMQ_SLAB=1 has no effect on the twin: its programs need no scratch on the card"]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
-from strata.core.workspace import Workspace
+from strata.core.workspace import Work, Workspace
 
 
 class StateKind(StrEnum):
@@ -71,7 +71,7 @@ class ModelInventory:
     activation_bytes: int = 4
     drafter: DrafterInventory | None = None
     heads: tuple[str, ...] = ()
-    prompt_work: tuple[Workspace, ...] = ()
+    prompt_work: tuple[Work, ...] = ()
     window_work: tuple[Workspace, ...] = ()
     draft_work: tuple[Workspace, ...] = ()
     state_bytes: tuple[int, ...] = ()

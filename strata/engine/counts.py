@@ -10,6 +10,7 @@ from strata.core.lending.loan import CACHE, PROMPT
 from strata.core.lending.segments import Act
 from strata.core.memory.fixed import BLOCK
 from strata.core.memory.planner import Plan
+from strata.core.memory.scratch import SCRATCH
 from strata.core.serving.launches import is_blob, is_blob_of
 
 
@@ -18,7 +19,8 @@ class RunnerCounts:
     """Since start; prompt and windows together. `ring_entries`: blobs copied through the ring; `lent_bytes` of the
     expert cache were given to reads in `num_loans` loans, `refilled_bytes` copied back into lent slots; `room_bytes`
     were copied back into the block behind `num_rooms` rooms, `restored_bytes` into regions whose segments were away;
-    `parked_bytes` and `unparked_bytes` of conversations were copied to host memory and back."""
+    `parked_bytes` and `unparked_bytes` of conversations were copied to host memory and back. `slab_bytes` of what was
+    lent were scratch; `scratch_classes`: sizes of buffers that were used in the region that is not lent."""
 
     expert_reads_hit: int = 0
     expert_reads_missed: int = 0
@@ -36,6 +38,9 @@ class RunnerCounts:
     num_verified: int = 0  # pieces that came home, held against the pack
     parked_bytes: int = 0
     unparked_bytes: int = 0
+    slab_bytes: int = 0
+    reclaim_s: float = 0.0  # that loans took to come home
+    scratch_classes: frozenset[int] = frozenset()
 
 
 def with_act(counts: RunnerCounts, act: Act) -> RunnerCounts:
@@ -63,6 +68,10 @@ def with_command(counts: RunnerCounts, command: Command, plan: Plan) -> RunnerCo
             parked_bytes=counts.parked_bytes + _parked_bytes((pair.target for pair in command.pairs), plan),
             unparked_bytes=counts.unparked_bytes + _parked_bytes((pair.source for pair in command.pairs), plan),
         )
+    if isinstance(command, Launch):
+        classes = {write.extent.size_bytes for write in command.writes if write.owner == SCRATCH}
+        if not classes <= counts.scratch_classes:
+            counts = replace(counts, scratch_classes=counts.scratch_classes | classes)
     if isinstance(command, Launch) and command.program == programs.EXPERTS:
         blobs = [read for read in command.reads if isinstance(read, Access) and is_blob(read)]
         hits = sum(blob.owner == CACHE for blob in blobs)

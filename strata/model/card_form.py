@@ -104,7 +104,7 @@ def card_inventory(spec: ModelSpec, form: CardForm, *, context_tokens: int) -> M
         weights=_packed(inventory.weights, form),
         blob_bytes=blob_bytes[: spec.num_layers],
         drafter=drafter,
-        prompt_work=tuple(work.prompt.values()),
+        prompt_work=work.of_chunks,
         window_work=tuple(work.window.values()),
         draft_work=tuple(work.draft.values()),
     )

@@ -14,12 +14,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernels.triton.sizes import DOWN_GROUPED, PAIR_BLOCK, SAMPLE_BLOCK, SEARCH_STEPS, SPLIT_KEYS
-from strata.core.workspace import WorkArea, Workspace
+from strata.core import programs
+from strata.core.workspace import Work, WorkArea, Workspace
 from strata.model.program_reads import layer_tensor
 from strata.model.spec import BlobLayout, ModelSpec, TensorInfo
 
 HALF, FLOAT, DOUBLE, INT, LONG = 2, 4, 8, 4, 8  # bytes
 _SHARED_GATE = ".ffn_gate_shexp.weight"
+
+
+PROGRAMS_OF = {
+    "attention": (programs.ATTENTION, programs.DRAFT_KV),
+    "recurrent": (programs.RECURRENT,),
+    "moe": (programs.ROUTER, programs.SHARED, programs.EXPERTS),
+    "ffn": (programs.FFN,),
+}
+"""Which programs of a chunk work in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,11 @@ class CardWork:
     prompt: Mapping[str, Workspace]
     window: Mapping[str, Workspace]
     draft: Mapping[str, Workspace]
+
+    @property
+    def of_chunks(self) -> tuple[Work, ...]:
+        """What programs of a chunk work in, as the planner is told."""
+        return tuple(Work(PROGRAMS_OF[name], areas) for name, areas in self.prompt.items())
 
 
 def card_work(spec: ModelSpec, *, context_tokens: int) -> CardWork:

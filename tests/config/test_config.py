@@ -5,7 +5,7 @@ import pytest
 from strata.config.context import choose_context
 from strata.config.refusals import check_config
 from strata.config.switches import LendingSwitches, switch_notices
-from strata.config.values import DeviceChoice, ModelFacts, Mtp, Prefill, ServeConfig, draft_notices
+from strata.config.values import DeviceChoice, ModelFacts, Mtp, Prefill, ServeConfig, draft_notices, slab_notices
 from strata.core.errors import Refusal
 from strata.core.units import KIB, MIB
 
@@ -152,3 +152,18 @@ def test_the_threshold_of_repeats_is_raised_to_256_with_one_line(asked, used):
 def test_a_threshold_without_repeats_is_said_to_have_no_effect():
     [notice] = switch_notices(LendingSwitches(prefill_elastic_loan=True, prefill_repeat_min_tokens=300))
     assert notice == "STRATA_PREFILL_REPEAT_MIN_TOKENS=300 has no effect without STRATA_PREFILL_REPEAT_LOAN=1"
+
+
+@pytest.mark.parametrize(
+    ("device", "has_slab", "is_told"),
+    [
+        (DeviceChoice.AUTO, True, True),
+        (DeviceChoice.TWIN, True, True),
+        (DeviceChoice.CUDA, True, False),
+        (DeviceChoice.TWIN, False, False),
+    ],
+)
+def test_a_slab_that_nobody_would_work_in_is_told(device: DeviceChoice, has_slab: bool, is_told: bool):
+    config = ServeConfig("m", device, switches=LendingSwitches(mmq_slab=has_slab))
+    line = "STRATA_MMQ_SLAB=1 has no effect on the twin: its programs need no scratch on the card"
+    assert slab_notices(config) == [line] * is_told

@@ -148,10 +148,6 @@ def orphan(name: str) -> Rule:
     )
 
 
-def unbuilt_switch(name: str) -> Rule:
-    return (f"STRATA_{name}=1 is not in this version", f"unset STRATA_{name}", lambda case: case.on(name))
-
-
 def unbuilt_flag(name: str) -> Rule:
     has_reason = name in LOAN_FREE
     return (
@@ -288,7 +284,6 @@ RULES: tuple[Rule, ...] = (
     *(unbuilt_flag(name) for name in LOAN_FREE[:-1]),
     unbuilt_value("KV_RESIDENT", lambda c: c.given("KV_RESIDENT")),
     unbuilt_flag("PREFILL_HEAD_ALIAS"),
-    unbuilt_switch("MMQ_SLAB"),
 )  # fmt: skip
 
 UNBUILT = "|".join(re.escape(row.name) for row in NOT_YET if row.name != "--device")

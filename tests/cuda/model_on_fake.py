@@ -115,7 +115,7 @@ def model_on_fake(
     planned = plan_on_card(path, options, arena_bytes=arena_bytes, mtp=mtp)
     fake = FakeDriver(**facts)
     try:
-        device = open_card(planned, api=fake, make_views=HostViews, torch_device="cpu")
+        device = open_card(planned, api=fake, make_views=HostViews, torch_device="cpu", lock_folder=path.parent)
         with started(planned, device, is_touched=is_touched) as model:
             yield model
         assert fake.leftovers() == {}

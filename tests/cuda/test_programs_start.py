@@ -26,7 +26,8 @@ def planned(tmp_path: Path) -> PlannedModel:
 
 
 def opened(planned: PlannedModel, fake: FakeDriver):
-    return open_card(planned, api=fake, make_views=HostViews, torch_device="cpu")
+    folder = planned.file.path.parent
+    return open_card(planned, api=fake, make_views=HostViews, torch_device="cpu", lock_folder=folder)
 
 
 def test_the_pack_holds_every_weight_before_anything_is_mapped(planned: PlannedModel) -> None:
@@ -77,3 +78,19 @@ def test_a_card_without_attributes_is_refused_and_given_back(planned: PlannedMod
         with pytest.raises(Exception, match="cuDeviceGetAttribute failed"):
             opened(planned, fake)
         assert fake.leftovers() == {}
+
+
+def test_a_card_whose_memory_is_lent_is_locked_until_it_is_closed(tmp_path: Path) -> None:
+    """Invariant 45: the second one is refused before it takes anything, and a plan that lends nothing asks nobody."""
+    path = write_random_model(tmp_path / "lends.gguf", arch="qwen3moe", experts=64, **{**SMALL, "ffn": 64}, layers=1)
+    lending = plan_on_card(path, PlanOptions(64, chunk_tokens=16, min_cache_slots=3), arena_bytes=40 * SEGMENT_BYTES)
+    alone = plan_on_card(path, PlanOptions(64, chunk_tokens=16, num_cache_slots=7), arena_bytes=64 * SEGMENT_BYTES)
+    assert lending.plan.lends and not alone.plan.lends
+    with fake_driver() as fake, fake_driver() as other:
+        first = opened(lending, fake)
+        with pytest.raises(ConfigError, match="another process lends memory of card GPU-"):
+            opened(lending, other)
+        assert other.leftovers() == {}
+        opened(alone, other).close()
+        first.close()
+        opened(lending, other).close()

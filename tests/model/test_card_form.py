@@ -88,7 +88,8 @@ def test_a_card_is_planned_without_one(tmp_path: Path) -> None:
     card, twin = plan_for_card(path), plan_model(ServeConfig(str(path), vram_bytes=16 * MIB)).plan
     assert card.inventory.max_blob_bytes > twin.inventory.max_blob_bytes
     assert card.pack.size_bytes > twin.pack.size_bytes
-    assert twin.prompt.buffers.scratch.size_bytes == 0 < card.prompt.buffers.scratch.size_bytes
+    assert not twin.prompt.scratch
+    assert set(card.prompt.scratch) >= {"attention", "router", "experts"}
     assert twin.verifier.buffers.scratch.size_bytes == 0 < card.verifier.buffers.scratch.size_bytes
 
 
@@ -105,7 +106,7 @@ def test_workspaces_are_those_of_the_layers_that_the_model_has(tmp_path: Path, a
     kind = "moe" if spec.num_experts else "ffn"
     assert (set(work.prompt), set(work.window)) == ({"attention", kind}, {"attention", "sample", kind})
     inventory = card_inventory(spec, card_form(spec), context_tokens=512)
-    assert inventory.prompt_work == tuple(work.prompt.values())
+    assert [each.areas for each in inventory.prompt_work] == list(work.prompt.values())
 
 
 def test_partial_results_of_attention_grow_with_the_context_and_with_nothing_else(tmp_path: Path) -> None:

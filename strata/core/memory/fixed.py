@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory, WeightItem
-from strata.core.memory.layout import Bump, DraftLayout, VerifierLayout, carve_draft, carve_verifier, table_bytes
+from strata.core.memory.bump import Bump
+from strata.core.memory.layout import DraftLayout, VerifierLayout, carve_draft, carve_verifier, table_bytes
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions, Region, kv_layout_of
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 DEFAULT_MIN_CACHE_SLOTS = 128
-LENDABLE_PERCENT = 85
-"""At most this share of the slots. `lending.md` 3.4 has 90 where at least 90% of the expert bytes are pinned; nobody
-asks for that yet."""
+LENDABLE_PERCENT = 90
+"""At most this share of the slots: that of `lending.md` 3.4 where at least 90% of the expert bytes are pinned. Here all
+of them are: a card is refused otherwise."""
 NEVER = -1
 
 

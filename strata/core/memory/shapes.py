@@ -22,7 +22,8 @@ class PlanOptions:
     """None chooses. `num_cache_slots` caps the expert cache below what fits, `min_cache_slots` (by default the experts
     of one token) must fit; `max_chunk_tokens` bounds a chosen chunk and replaces MAX_CHUNK_TOKENS. `segment_bytes` is
     needed where the policy is elastic. `parked_bytes` of host memory hold parked conversations, `checkpoint_bytes`
-    recurrent states, 0 for none; `is_reread`: what is found there is read again all the same (`lending.md` 3.5)."""
+    recurrent states, 0 for none; `is_reread`: what is found there is read again all the same (`lending.md` 3.5).
+    `has_slab`: prompt scratch comes out of the tail of what is lent (3.3)."""
 
     context_tokens: int
     kv_format: KvFormat = KvFormat.F16
@@ -37,6 +38,7 @@ class PlanOptions:
     parked_bytes: int = 0
     checkpoint_bytes: int = 0
     is_reread: bool = False
+    has_slab: bool = False
 
 
 @dataclass(frozen=True, slots=True)

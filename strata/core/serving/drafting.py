@@ -42,7 +42,7 @@ def fill_draft_kv(recipe: Recipe, lane: Lane, *, rows: int) -> tuple[Launch, ...
     buffers, layer = lane.buffers, recipe.plan.inventory.num_layers
     hidden = lane.rows_of(buffers.hidden, rows)
     tokens = lane.rows_of(buffers.next_tokens, rows)
-    kv = Access(recipe.plan.kv[layer], "kv")
+    kv, filling = Access(recipe.plan.kv[layer], "kv"), lane.of(programs.DRAFT_KV)
     fuse = Launch(
         lane.stream,
         programs.DRAFT_INPUT,
@@ -53,9 +53,9 @@ def fill_draft_kv(recipe: Recipe, lane: Lane, *, rows: int) -> tuple[Launch, ...
     fill = Launch(
         lane.stream,
         programs.DRAFT_KV,
-        LayerArgs(layer, rows, buffers, recipe.plan.kv[layer]),
+        LayerArgs(layer, rows, filling.buffers, recipe.plan.kv[layer]),
         reads=(lane.whole(buffers.header), hidden, kv, *weights_read(recipe, programs.DRAFT_KV, layer)),
-        writes=(kv, lane.rows_of(buffers.attention, rows), *lane.scratch),
+        writes=(kv, lane.rows_of(buffers.attention, rows), *filling.scratch),
     )
     return fuse, fill
 
