@@ -4,6 +4,7 @@ Imported only when a card was asked for: it needs triton and the driver's bindin
 one part's values become another's, and the start is refused where the card could not keep what the plan promises.
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from strata.cuda.device import CudaDevice
 from strata.cuda.open import MakeViews, open_device
 from strata.cuda.programs.build import build_card_programs
 from strata.cuda.programs.model import CardDrafter, CardModel, DenseMatrix
-from strata.device import DeviceDescription, Programs
+from strata.device import Device, DeviceDescription, Programs
 from strata.host_memory import available_bytes
 from strata.model.card_form import CardBlob, CardForm, card_form
 from strata.model.card_work import card_work
@@ -40,11 +41,11 @@ def open_card(
     once. `api`, `make_views` and `torch_device` stand in for the driver, torch's views and torch's name of the card.
 
     Raises ConfigError where there is no such card, or card or host have too little memory."""
-    plan = planned.plan
+    plan, on_card = planned.plan, torch.device(torch_device or f"cuda:{ORDINAL}")
     _check_host_memory(plan.pack.size_bytes + plan.staging.size_bytes + parked_space_bytes(plan))
     form = card_form(planned.spec)
     device = open_device(
-        partial(_programs, card_model(planned, form), torch.device(torch_device or f"cuda:{ORDINAL}")),
+        partial(_programs, card_model(planned, form), on_card),
         arena_bytes=plan.arena_bytes,
         segment_bytes=planned.config.segment_bytes,
         pack_bytes=plan.pack.size_bytes,
@@ -58,10 +59,16 @@ def open_card(
     with ExitStack() as until_filled:
         until_filled.callback(device.close)
         _check_pinning(device)
-        fill_packed(device, planned, form)
+        fill_packed(device, planned, form, packing=on_card)
         device.seal()
         until_filled.pop_all()
     return device
+
+
+def rest_of(device: Device) -> Callable[[], None]:
+    """How to wait for a card of `open_card`."""
+    assert isinstance(device, CudaDevice), device
+    return device.rest
 
 
 def card_model(planned: PlannedModel, form: CardForm) -> CardModel:
@@ -113,15 +120,17 @@ def _drafter(spec: ModelSpec) -> CardDrafter:
     )
 
 
-def fill_packed(device: CudaDevice, planned: PlannedModel, form: CardForm) -> None:
-    """Every weight from the file, packed, to its place in the host master."""
+def fill_packed(device: CudaDevice, planned: PlannedModel, form: CardForm, *, packing: torch.device) -> None:
+    """Every weight from the file, packed on `packing`, to its place in the host master."""
     pack = planned.plan.pack
-    with PackedReader(planned.spec, form) as reader:
+    with PackedReader(planned.spec, form, device=packing) as reader:
         for name, home in pack.weights.items():
             reader.read_dense(name, device.host(home))
         for layer, row in enumerate((*pack.blobs, pack.block)):
             for expert, home in enumerate(row):
                 reader.read_blob(layer=layer, expert=expert, target=device.host(home))
+    if packing.type == "cuda":
+        torch.cuda.empty_cache()  # what packing took of the card is no part of the arena
 
 
 def _programs(

@@ -3,14 +3,14 @@ else; needs no torch."""
 
 from dataclasses import dataclass, replace
 
-from strata.core.config.context import choose_context
-from strata.core.config.refusals import check_config
-from strata.core.config.switches import LendingSwitches
-from strata.core.config.values import DeviceChoice, ModelFacts, ServeConfig
+from strata.config.context import choose_context
+from strata.config.refusals import check_config
+from strata.config.switches import LendingSwitches
+from strata.config.values import DeviceChoice, ModelFacts, ServeConfig
 from strata.core.errors import ConfigError, ModelError, Refusal
 from strata.core.inventory import ModelInventory
-from strata.core.lending.policy import NEVER, LendingPolicy
 from strata.core.memory.planner import Plan, plan_card
+from strata.core.memory.policy import NEVER, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.units import KIB, MIB, align_up
 from strata.model.architecture import spec_of

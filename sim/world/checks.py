@@ -10,7 +10,7 @@ from sim.world.geometry import Geometry
 from sim.world.loans import Rows
 from sim.world.table_checks import check_addresses
 from strata.core.extent import Extent
-from strata.core.lending.policy import DEFAULT_MIN_CACHE_SLOTS
+from strata.core.memory.policy import DEFAULT_MIN_CACHE_SLOTS
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
 MAX_LENT_PERCENT = 85

@@ -26,7 +26,7 @@ from sim.world.parked import Expectation, ParkedWatch, state_bytes
 from sim.world.prompts import request_of
 from strata.core.errors import DeviceError, Refusal
 from strata.core.lending.loan import LoanPhase
-from strata.core.lending.policy import NEVER
+from strata.core.memory.policy import NEVER
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.states import Idle, Reading, State, Windowing

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from strata.core.errors import Refusal
 from strata.core.inventory import DrafterInventory, ModelInventory, WeightItem
-from strata.core.lending.policy import NEVER, LendingPolicy
 from strata.core.memory.planner import Plan, plan_card
+from strata.core.memory.policy import NEVER, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 
 HIDDEN_SIZE = 4

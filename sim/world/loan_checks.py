@@ -32,7 +32,7 @@ from sim.world.loans import (
 )
 from strata.core.commands import Access, Copy, CopyPair
 from strata.core.extent import Extent
-from strata.core.lending.policy import NEVER
+from strata.core.memory.policy import NEVER
 from strata.core.units import align_up
 
 GRID_TOKENS = 256

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from strata.commands.option_table import OPTIONS, SWITCHES, Option, Switch
-from strata.core.config.switches import LendingSwitches, switch_notices
-from strata.core.config.values import ServeConfig, draft_notices
+from strata.config.switches import LendingSwitches, switch_notices
+from strata.config.values import ServeConfig, draft_notices
 from strata.core.errors import ConfigError
 
 CONFIG_OPTION = "config"

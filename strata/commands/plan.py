@@ -6,9 +6,9 @@ from typing import Any
 
 from strata.commands.card_map import OwnedBytes, render_map
 from strata.commands.drafter_text import drafter_json, drafter_line
-from strata.core.config.values import ServeConfig
-from strata.core.lending.policy import NEVER, LendingPolicy
+from strata.config.values import ServeConfig
 from strata.core.memory.planner import Plan
+from strata.core.memory.policy import NEVER, LendingPolicy
 from strata.core.memory.read_plan import ReadPlan
 from strata.core.memory.shapes import kv_layout_of
 from strata.core.serving.checkpoints import num_checkpoints, parked_space_bytes

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from strata.commands.plan import lending_line, loans_of, plan_json, plan_lines
-from strata.core.config.switches import LendingSwitches
-from strata.core.config.values import ServeConfig
+from strata.config.switches import LendingSwitches
+from strata.config.values import ServeConfig
 from strata.core.errors import ConfigError
-from strata.core.lending.policy import NO_LENDING, LendingPolicy
 from strata.core.memory.planner import Plan, plan_card
+from strata.core.memory.policy import NO_LENDING, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.planning import plan_model
 from tests.engine.symbolic_card import drafting_inventory

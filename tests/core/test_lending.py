@@ -11,7 +11,7 @@ from strata.core.commands import Transfer
 from strata.core.extent import Extent
 from strata.core.lending.ledger import Holding, Ledger
 from strata.core.lending.loan import Loan, LoanPhase, reserve
-from strata.core.lending.policy import NEVER, NO_LENDING, Declined, LendingPolicy, max_lent_slots
+from strata.core.memory.policy import NEVER, NO_LENDING, Declined, LendingPolicy, max_lent_slots
 from strata.core.memory.shapes import Slot
 
 BOOKS = Ledger((Holding(Extent(0, 10), "kv"), Holding(Extent(10, 20), "cache")))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from strata.core.errors import Refusal
 from strata.core.inventory import DrafterInventory, ModelInventory, StateKind, WeightItem
-from strata.core.lending.policy import LendingPolicy
 from strata.core.memory.layout import Bump, carve_prompt, price_prompt
 from strata.core.memory.planner import Plan, check_plan, plan_card
+from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions, ring_rule
 from strata.core.memory.staging import DIGEST_BYTES
 from strata.core.serving.masters import masters_of, pairs_home

@@ -11,7 +11,7 @@ import torch
 
 from strata.boot import digest_of
 from strata.boot_card import open_card
-from strata.core.config.values import DeviceChoice, Mtp, ServeConfig
+from strata.config.values import DeviceChoice, Mtp, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.extent import Extent
 from strata.core.memory.planner import plan_card

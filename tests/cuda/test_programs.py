@@ -11,7 +11,7 @@ import torch
 
 from strata.core.errors import DeviceError
 from strata.core.kv import KvFormat
-from strata.core.lending.policy import LendingPolicy
+from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import SamplingParams
 from tests.cuda.builders import SEGMENT_BYTES

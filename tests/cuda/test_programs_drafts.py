@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from strata.core.config.values import Mtp
+from strata.config.values import Mtp
 from strata.core.kv import KvFormat
-from strata.core.lending.policy import LendingPolicy
+from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import DraftFacts, SamplingParams
 from tests.cuda.builders import SEGMENT_BYTES

@@ -11,7 +11,7 @@ import torch
 
 from strata.boot_card import open_card
 from strata.card_speed import CardSpeed, measure_card
-from strata.core.config.values import Mtp
+from strata.config.values import Mtp
 from strata.core.kv import KvFormat
 from strata.core.memory.shapes import PlanOptions
 from strata.core.units import MIB

@@ -324,4 +324,5 @@ ROWLESS = {
     "fill_kernel": "bytes, no rows",
     "digest_parts_kernel": "integers, no rows",
     "digest_sum_kernel": "integers, no rows",
+    "fingerprint_kernel": "the same",
 }

@@ -11,6 +11,7 @@ from kernels.triton import (
     delta_blocks,
     elementwise,
     filtering,
+    fingerprint,
     greedy,
     grouped,
     grouping,
@@ -155,6 +156,7 @@ def small_variants(shared_bytes: int) -> Iterator[Variant]:
     yield Variant("greedy_pick", greedy.greedy_pick_kernel, picked, {"token": "*i32"})
     yield Variant("fill", memory.fill_kernel, {"BLOCK": 4096})
     yield Variant("digest_parts", memory.digest_parts_kernel, {"BLOCK": 1024})
+    yield Variant("fingerprint", fingerprint.fingerprint_kernel, {"BLOCK": 256, "num_warps": 8})
     yield Variant("digest_sum", memory.digest_sum_kernel, {"BLOCK": 1024}, {"out": "*u64"})
     yield Variant("sample_scores", sampling.sample_scores_kernel, vocab)
     yield Variant("keep_step", filtering.keep_step_kernel, vocab | blocks | {"num_warps": 8})
@@ -202,6 +204,10 @@ def representative_variants(shared_bytes: int) -> Iterator[Variant]:
 
 
 ARGUMENT_TYPES = {
+    "row_address": "i64",
+    "lane_address": "i64",
+    "segment_bytes": "i32",
+    "stride_bytes": "i32",
     "x": "*fp32",
     "ids": "*i32",
     "addresses": "*i64",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.core.config.values import DeviceChoice, Mtp, ServeConfig
+from strata.config.values import DeviceChoice, Mtp, ServeConfig
 from strata.core.errors import ConfigError
 from strata.core.kv import KvFormat
 from strata.core.units import MIB

@@ -16,13 +16,12 @@ from dataclasses import dataclass, replace
 from strata.core.errors import Refusal
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
-from strata.core.lending.policy import DEFAULT_MIN_CACHE_SLOTS, NEVER, max_lent_slots
-from strata.core.lending.room import BLOCK, room_slots
-from strata.core.memory.fixed import FixedRegions, carve_fixed
+from strata.core.memory.fixed import BLOCK, FixedRegions, carve_fixed
 from strata.core.memory.layout import Bump, DraftLayout, PromptLayout, VerifierLayout, carve_prompt, price_prompt
 from strata.core.memory.pack import PackLayout, plan_pack
+from strata.core.memory.policy import DEFAULT_MIN_CACHE_SLOTS, NEVER, max_lent_slots
 from strata.core.memory.read_plan import Lendable, ReadPlan, chunks_to_try, plan_read
-from strata.core.memory.shapes import PlanOptions, Region, Slot, ring_rule
+from strata.core.memory.shapes import PlanOptions, Region, Slot, ring_rule, room_slots
 from strata.core.memory.staging import StagingLayout, plan_staging
 from strata.core.memory.zone import Zone, plan_zone
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up

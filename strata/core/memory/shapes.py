@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
 from strata.core.kv import KvFormat, KvLayout, kv_layout
-from strata.core.lending.policy import NO_LENDING, LendingPolicy
+from strata.core.memory.policy import NO_LENDING, LendingPolicy
 
 CHUNK_GRID_TOKENS = 256
 MAX_CHUNK_TOKENS = 8192
@@ -74,3 +74,8 @@ def ring_rule(inventory: ModelInventory, *, chunk_tokens: int) -> int:
     if chunk_tokens < STREAM_ALL_TOKENS:
         return min(inventory.num_pairs, ROUTED_RING_SLOTS)
     return min(inventory.num_pairs, max(MIN_STREAM_RING_SLOTS, STREAM_RING_BYTES // inventory.stride_bytes))
+
+
+def room_slots(block_bytes: int, stride_bytes: int) -> int:
+    """Whole ring slots that a drafter's block has room for; 0 in a model whose experts are no blobs."""
+    return block_bytes // stride_bytes if stride_bytes else 0

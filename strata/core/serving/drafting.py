@@ -11,7 +11,7 @@ each number of them. Drafts are greedy: what is accepted is the sampler's busine
 
 from strata.core import programs
 from strata.core.commands import Access, Launch, Stream
-from strata.core.lending.room import BLOCK
+from strata.core.memory.fixed import BLOCK
 from strata.core.memory.layout import INT32_BYTES, DraftLayout
 from strata.core.programs import DraftHeadArgs, DraftInputArgs, LayerArgs
 from strata.core.serving.launches import (

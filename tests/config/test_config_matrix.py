@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from strata.commands.config_sources import resolve
 from strata.commands.option_table import OPTIONS, SWITCHES
-from strata.core.config.not_yet import NOT_YET
-from strata.core.config.refusals import check_config
-from strata.core.config.values import Command, ModelFacts
+from strata.config.not_yet import NOT_YET
+from strata.config.refusals import check_config
+from strata.config.values import Command, ModelFacts
 
 DEFAULT_BYTES = 256 * 1024**2
 SIZES = {"1": 1, "3MiB": 3 * 1024**2, "1GiB": 1024**3}

@@ -4,7 +4,7 @@ asked for is ignored in silence."""
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from strata.core.config.values import DeviceChoice, ServeConfig
+from strata.config.values import DeviceChoice, ServeConfig
 from strata.core.errors import Refusal
 
 

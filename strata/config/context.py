@@ -1,6 +1,6 @@
 """How many tokens of context are planned for."""
 
-from strata.core.config.values import ServeConfig
+from strata.config.values import ServeConfig
 from strata.core.errors import Refusal
 
 MAX_DEFAULT_CONTEXT_TOKENS = 32_768

@@ -6,8 +6,8 @@ the planner's to say. No remedy names what this version does not do (`not_yet.py
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from strata.core.config.not_yet import advise, is_built
-from strata.core.config.values import Command, ModelFacts, ServeConfig
+from strata.config.not_yet import advise, is_built
+from strata.config.values import Command, ModelFacts, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.units import MIB
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from strata.core.config.context import choose_context
-from strata.core.config.refusals import check_config
-from strata.core.config.switches import LendingSwitches, switch_notices
-from strata.core.config.values import DeviceChoice, ModelFacts, Mtp, Prefill, ServeConfig, draft_notices
+from strata.config.context import choose_context
+from strata.config.refusals import check_config
+from strata.config.switches import LendingSwitches, switch_notices
+from strata.config.values import DeviceChoice, ModelFacts, Mtp, Prefill, ServeConfig, draft_notices
 from strata.core.errors import Refusal
 from strata.core.units import KIB, MIB
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from strata.core.config.context import MIN_CONTEXT_TOKENS, choose_context
-from strata.core.config.not_yet import advise
-from strata.core.config.values import DeviceChoice, ModelFacts, ServeConfig
+from strata.config.context import MIN_CONTEXT_TOKENS, choose_context
+from strata.config.not_yet import advise
+from strata.config.values import DeviceChoice, ModelFacts, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.kv import BLOCK_NUMBERS
 from strata.core.memory.shapes import CHUNK_GRID_TOKENS

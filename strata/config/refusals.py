@@ -1,10 +1,10 @@
 """Everything that keeps a server from starting, before anything is loaded, lent or deferred: one pure function from
 what was asked for, and a few facts of the model, to reasons."""
 
-from strata.core.config.bounds import check_against_model, check_values
-from strata.core.config.lending import check_lending, refused_by_loans
-from strata.core.config.not_yet import check_built
-from strata.core.config.values import Command, ModelFacts, ServeConfig
+from strata.config.bounds import check_against_model, check_values
+from strata.config.lending import check_lending, refused_by_loans
+from strata.config.not_yet import check_built
+from strata.config.values import Command, ModelFacts, ServeConfig
 from strata.core.errors import Refusal
 
 

@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from strata.core.config.switches import LendingSwitches
+from strata.config.switches import LendingSwitches
 from strata.core.kv import KvFormat
 from strata.core.units import GIB, MIB
 
