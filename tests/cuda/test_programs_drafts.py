@@ -22,7 +22,6 @@ from tests.cuda.test_programs import BOUND, BOUND_OF_BLOCKS, SMALL, assert_near
 from tests.end_to_end.dictated_drafts import Drafted
 from tests.end_to_end.real_card import real_card
 from tests.fixtures.drafting_models import write_random_drafter
-from tests.fixtures.lend_model import write_lend_pair
 
 pytestmark = pytest.mark.slow
 
@@ -123,17 +122,3 @@ def test_what_is_drafted_behind_a_loan_has_the_bits_of_no_loan(tmp_path: Path):
             assert (counts.room_bytes > 0, counts.num_segment_loans > 0) == (way == "room", way == "elastic")
     assert seen[0][2].num_drafts > 0
     assert seen[1:] == seen[:1] * 2
-
-
-@SOAK
-def test_a_drafter_in_a_file_of_its_own_drafts_what_it_drafts_in_the_model(tmp_path: Path):
-    pair = write_lend_pair(tmp_path)
-    options = PlanOptions(64, window_rows=2, chunk_tokens=16, num_cache_slots=40)
-    with real_card(pair.trunk, options, mtp=Mtp(str(pair.drafter))) as card:
-        sampled, facts = card.serve(IDS, max_tokens=3), card.runner.draft_facts()
-    with model_on_fake(
-        pair.trunk, options, is_touched=False, mtp=Mtp(str(pair.drafter)), arena_bytes=512 * SEGMENT_BYTES
-    ) as card:
-        assert card.serve(IDS, max_tokens=3) == sampled
-        assert card.runner.draft_facts() == facts
-        assert block_is_home(card)
