@@ -60,6 +60,7 @@ MAX_WINDOW_ROWS = 8
 MAX_WINDOW_PAIRS = 128  # (row, expert) of a window
 MAX_EXPERTS = 512  # of one layer: bits of the selection that a launch is given
 PAIR_BLOCK = 128  # pairs (row, expert) that one program of the grouping sorts
+DELTA_BLOCK_ROWS = 64  # rows of a chunk that the gated delta net takes at a time
 SAMPLE_BLOCK = 1024  # tokens of the vocabulary that one program of the sampler weighs
 SEARCH_DIGITS = 13  # of four bits: a key of the sampler's order has 52
 SEARCH_STEPS = 2 * SEARCH_DIGITS + 1

@@ -13,7 +13,7 @@ Prices of what `strata.cuda.programs` takes by name. Knows the kernels' fixed si
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kernels.triton.sizes import DOWN_GROUPED, PAIR_BLOCK, SAMPLE_BLOCK, SEARCH_STEPS, SPLIT_KEYS
+from kernels.triton.sizes import DELTA_BLOCK_ROWS, DOWN_GROUPED, PAIR_BLOCK, SAMPLE_BLOCK, SEARCH_STEPS, SPLIT_KEYS
 from strata.core import programs
 from strata.core.workspace import Work, WorkArea, Workspace
 from strata.model.program_reads import layer_tensor
@@ -50,7 +50,8 @@ def card_work(spec: ModelSpec, *, context_tokens: int) -> CardWork:
     prompt = {"attention": _prompt_attention(spec)}
     window = {"attention": _window_attention(spec, context_tokens), "sample": _sample(spec)}
     if spec.recurrent is not None:
-        prompt["recurrent"], window["recurrent"] = _recurrent(spec, HALF), _recurrent(spec, FLOAT)
+        prompt["recurrent"] = _recurrent(spec, HALF, block_rows=DELTA_BLOCK_ROWS)
+        window["recurrent"] = _recurrent(spec, FLOAT, block_rows=0)
     if any(spec.blobs):
         prompt["moe"] = _prompt_moe(spec)
         window["moe"] = _window_moe(spec, spec.dense, spec.blobs, num_experts=spec.num_experts)
@@ -113,12 +114,14 @@ def _query_gate(spec: ModelSpec) -> Workspace:
     return (WorkArea("query_gate", FLOAT * 2 * spec.num_heads * spec.head_dim),)
 
 
-def _recurrent(spec: ModelSpec, x_bytes: int) -> Workspace:
+def _recurrent(spec: ModelSpec, x_bytes: int, *, block_rows: int) -> Workspace:
+    """What a chunk's blocks of rows are solved to lies over the projections, which are done with by then."""
     shape = spec.recurrent
     assert shape is not None
+    solved = shape.num_value_heads * (shape.head_width + block_rows)
     return (
         WorkArea("x", x_bytes * spec.hidden_size),
-        WorkArea("interleaved", FLOAT * (shape.num_channels + shape.value_width)),
+        WorkArea("interleaved", FLOAT * max(shape.num_channels + shape.value_width, solved)),
         WorkArea("mixed", FLOAT * shape.num_channels),
         WorkArea("act", x_bytes * shape.value_width),
     )

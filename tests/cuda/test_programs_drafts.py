@@ -22,7 +22,6 @@ from tests.cuda.test_programs import BOUND, BOUND_OF_BLOCKS, SMALL, assert_near
 from tests.end_to_end.dictated_drafts import Drafted
 from tests.end_to_end.real_card import real_card
 from tests.fixtures.drafting_models import write_random_drafter
-from tests.fixtures.lend_model import write_lend_pair
 
 pytestmark = pytest.mark.slow
 
@@ -76,32 +75,35 @@ def test_drafts_and_reply_are_those_of_the_reference(
         assert_near(card.drafted, last_drafts, 2 * bound)
 
 
-def said(card: ModelOnCard, sampling: SamplingParams, *, max_tokens: int) -> tuple[object, DraftFacts]:
+def said(
+    card: ModelOnCard, sampling: SamplingParams, *, max_tokens: int, ids: tuple[int, ...] = IDS
+) -> tuple[object, DraftFacts]:
     """All that a reply is and leaves: ids, bits of logits, recurrent state."""
-    ids = card.serve(IDS, max_tokens=max_tokens, sampling=sampling)
+    sampled = card.serve(ids, max_tokens=max_tokens, sampling=sampling)
     logits = [row.view(torch.int32).tolist() for row in card.logits]
     states = [card.bytes_at(extent) for extent in card.planned.plan.state]
-    return (ids, logits, states), card.runner.draft_facts()
+    return (sampled, logits, states), card.runner.draft_facts()
 
 
 @SOAK
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["qwen35moe", "qwen3moe"])
 def test_a_reply_with_drafts_has_the_ids_logits_and_state_of_one_without(tmp_path: Path, family: str):
     path, options = write(tmp_path, family), PlanOptions(64)
     with drafting(path, options) as card:
-        plain = [said(card, sampling, max_tokens=9) for sampling in SAMPLINGS]
+        plain = [said(card, sampling, max_tokens=7) for sampling in SAMPLINGS]
         assert all(facts.num_drafts == 0 for _, facts in plain)
     with drafting(path, replace(options, window_rows=3)) as card:
-        drafted = [said(card, sampling, max_tokens=9) for sampling in SAMPLINGS]
+        drafted = [said(card, sampling, max_tokens=7) for sampling in SAMPLINGS]
     assert [reply for reply, _ in drafted] == [reply for reply, _ in plain]
     accepted = [facts.num_accepted for _, facts in drafted]
     assert sum(accepted) > 2 and sum(accepted) < sum(facts.num_drafts for _, facts in drafted)
 
 
+LONGER = tuple((5 * i * i + 3 * i) % 256 for i in range(20))
 LOANS = {
     "none": (60, LendingPolicy()),
-    "room": (14, LendingPolicy(room_min_tokens=0, is_verified=True)),
-    "elastic": (14, LendingPolicy(is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=2)),
+    "room": (34, LendingPolicy(room_min_tokens=0, is_verified=True)),
+    "elastic": (34, LendingPolicy(is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=2)),
 }
 
 
@@ -113,24 +115,10 @@ def test_what_is_drafted_behind_a_loan_has_the_bits_of_no_loan(tmp_path: Path):
         lent = {"min_cache_slots": 3, "policy": policy, "segment_bytes": SEGMENT_BYTES}
         options = PlanOptions(64, window_rows=3, **(lent if way != "none" else {"num_cache_slots": 8}))
         with drafting(path, options, arena_bytes=num_segments * SEGMENT_BYTES) as card:
-            reply, facts = said(card, SAMPLINGS[0], max_tokens=6)
+            reply, facts = said(card, SAMPLINGS[0], max_tokens=4, ids=LONGER)
             seen.append((reply, [row.view(torch.int32).tolist() for row in card.drafted], facts))
             assert block_is_home(card)
             counts = card.runner.snapshot().counts
-            assert (counts.num_rooms > 0, counts.num_segment_loans > 0) == (way == "room", way == "elastic")
+            assert (counts.room_bytes > 0, counts.num_segment_loans > 0) == (way == "room", way == "elastic")
     assert seen[0][2].num_drafts > 0
     assert seen[1:] == seen[:1] * 2
-
-
-@SOAK
-def test_a_drafter_in_a_file_of_its_own_drafts_what_it_drafts_in_the_model(tmp_path: Path):
-    pair = write_lend_pair(tmp_path)
-    options = PlanOptions(64, window_rows=2, chunk_tokens=16, num_cache_slots=40)
-    with real_card(pair.trunk, options, mtp=Mtp(str(pair.drafter))) as card:
-        sampled, facts = card.serve(IDS, max_tokens=3), card.runner.draft_facts()
-    with model_on_fake(
-        pair.trunk, options, is_touched=False, mtp=Mtp(str(pair.drafter)), arena_bytes=256 * SEGMENT_BYTES
-    ) as card:
-        assert card.serve(IDS, max_tokens=3) == sampled
-        assert card.runner.draft_facts() == facts
-        assert block_is_home(card)

@@ -38,7 +38,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "qwen3next": {"quant": "F16", "layers": 4, "linear": LINEAR},
     "qwen35": {"quant": "Q8_0", "layers": 4, "linear": LINEAR},
-    "glm4moe": {"quant": "Q8_0", "experts": 16, "seed": 3},
+    "glm4moe": {"quant": "Q8_0", "experts": 16, "seed": 6},
 }
 OPTIONS = PlanOptions(1024, chunk_tokens=256)
 SAMPLINGS = (

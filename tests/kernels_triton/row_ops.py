@@ -27,7 +27,7 @@ from tests.kernels_triton.builders import (
     poisoned,
     random_ids,
 )
-from tests.kernels_triton.delta_ops import delta_drafts, delta_rows, gated_norm
+from tests.kernels_triton.delta_ops import delta_chunk, delta_drafts, delta_rows, gated_norm
 from tests.kernels_triton.row_op import RowOp
 
 Q4_0, Q4_K, Q8_0, Q6_K, F32, F16, IQ2_XS, IQ3_XXS = 2, 12, 8, 14, 0, 1, 17, 18
@@ -299,6 +299,7 @@ OPS = (
     keys_and_values,
     delta_rows,
     delta_drafts,
+    delta_chunk,
     gated_norm,
     route,
     route_sigmoid,

@@ -8,6 +8,7 @@ from kernels.triton import (
     attention,
     bookkeeping,
     delta,
+    delta_blocks,
     elementwise,
     filtering,
     fingerprint,
@@ -170,6 +171,10 @@ def delta_variants(shape: DeltaShape) -> Iterator[Variant]:
     yield Variant(f"remember {name}", delta.remember_kernel, conv, {"rows": "*fp32"})
     yield Variant(f"delta_rows {name}", delta.delta_rows_kernel, shape.matrices)
     yield Variant(f"commit {name}", delta.commit_kernel, shape.matrices)
+    unit = {"KEY_HEADS": shape.key_heads, "CHANNELS": shape.channels, "WIDTH": shape.width, "BLOCK": shape.width}
+    yield Variant(f"unit_heads {name}", delta_blocks.unit_heads_kernel, unit | {"num_warps": 1})
+    yield Variant(f"delta_solve {name}", delta_blocks.delta_solve_kernel, shape.solve)
+    yield Variant(f"delta_walk {name}", delta_blocks.delta_walk_kernel, shape.walk)
     norm = {"WIDTH": shape.width, "BLOCK": shape.width, "num_warps": 1}
     yield Variant(f"gated_norm {name}", delta.gated_norm_kernel, norm, {"gate": "*fp32", "out": "*fp16"})
 
@@ -223,6 +228,8 @@ ARGUMENT_TYPES = {
     "rate": "*fp32",
     "state": "*fp32",
     "journal": "*fp32",
+    "blocks": "*fp32",
+    "log_decays": "*fp32",
     "is_journaled": "i32",
     "keys": "*fp16",
     "key_scales": "*fp16",
