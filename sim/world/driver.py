@@ -15,13 +15,13 @@ from hashlib import sha256
 from sim.errors import TwinError
 from sim.world.card import PLANTED, TERMINATORS, Card, Faults, PlantedFault, make_card
 from sim.world.checkpoints import CheckpointWatch
-from sim.world.checks import AtStart, check_books, check_rest, is_out, look
+from sim.world.checks import AtStart, BookWatch, check_rest, is_out, look
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
 from sim.world.errors import WorldFault
 from sim.world.expected import Expected
 from sim.world.geometry import Geometry
 from sim.world.loan_watch import LoanWatch
-from sim.world.notes import note_loans, note_state, struck_by
+from sim.world.notes import name_of, note_loans, note_state, struck_by
 from sim.world.parked import Expectation, ParkedWatch, state_bytes
 from sim.world.prompts import request_of
 from strata.core.errors import DeviceError, Refusal
@@ -63,13 +63,13 @@ class Driver:
         self.sometimes: Counter[str] = Counter()
         self.is_lost = False
         self.num_events = 0
-        self._commands_at_start = card.device.statistics().num_commands
         self._start: AtStart = look(card)
         self._prompts: list[tuple[int, ...]] = []
         self._held: tuple[int, ...] = ()  # the ids whose cells K/V surely holds
         self._request: GenerationRequest | None = None
         self._expected: Expected | None = None
         self._is_torn = False  # some layers have read what lies behind them, others not
+        self._books = BookWatch(card)
         self._parked = ParkedWatch(card)
         self._checkpoints = CheckpointWatch(card)
         self._fired_at_rest = 0
@@ -98,9 +98,7 @@ class Driver:
     @property
     def where(self) -> str:
         """The machine's state, and the phase of its loan."""
-        state = self.card.runner._state
-        name = type(state).__name__
-        return name if state.at.loan is None else f"{name} {state.at.loan.phase}"
+        return name_of(self.card.runner._state)
 
     @property
     def is_handing_over(self) -> bool:
@@ -110,8 +108,8 @@ class Driver:
 
     @property
     def num_steps(self) -> int:
-        """Events and commands applied."""
-        return self.num_events + self.card.device.statistics().num_commands - self._commands_at_start
+        """Events and commands applied, those of the start included: they are judged like any others."""
+        return self.num_events + self.card.device.statistics().num_commands
 
     @property
     def faults(self) -> Faults:
@@ -317,20 +315,20 @@ class Driver:
     def _guarded(self, move: Callable[[], None]) -> None:
         """A move of the runner, judged; a failure that was planted breaks the request, as the steward does it."""
         self.num_events += 1
-        where, fired = self.where, self.faults.num_fired
+        before, fired = self.card.runner._state, self.faults.num_fired
         overtakings = self.card.device.num_overtakings
         num_words = len(self.card.device.journal.words)
         try:
             move()
         except DeviceError as error:
             self._judge(error)
-            self._recover(where)
+            self._recover(name_of(before))
         self._accuse()
         if self.faults.num_fired > fired:
-            self.sometimes[f"fault in {where}"] += 1
+            self.sometimes[f"fault in {name_of(before)}"] += 1
             self._note_struck()
         self.sometimes["stream overtook"] += self.card.device.num_overtakings > overtakings
-        check_books(self.card)
+        self._books.check()
         note_state(self.sometimes, self.card.runner._state)
         words = self.card.device.journal.words[num_words:]
         note_loans(self.sometimes, self.card, words)

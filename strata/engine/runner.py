@@ -39,7 +39,7 @@ from strata.core.serving.steps import (
 )
 from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.device import Device, DeviceStatistics
-from strata.engine.counts import RunnerCounts, with_act, with_command
+from strata.engine.counts import RunnerCounts, with_act, with_commands
 
 DigestOf = Callable[[memoryview], int]
 MAX_RECOVERIES = 3
@@ -268,8 +268,8 @@ class Runner:
             self._counts = with_act(self._counts, act)
         self._device.submit(orders.commands)
         result = self._recipe.plan.verifier.window.result
+        self._counts = with_commands(self._counts, orders.commands, self._recipe.plan)
         for command in orders.commands:
-            self._counts = with_command(self._counts, command, self._recipe.plan)
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
         self._awaits, self._checks = orders.awaits, orders.checks
