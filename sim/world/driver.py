@@ -37,11 +37,9 @@ PROMPTS_KEPT = 8
 HORIZON_STEPS = 4000
 MAX_FAVOURS = 1000
 PROBE_TOKENS = 300
-FAULTS_TO_LOSE_A_DEVICE = 2
-"""A mending is tried three times. A failure may cost two tries, one for the command that fails and one for a command
-behind it that cannot do without; so two failures while one is mended may be too many, and one must not be. Where
-streams go on as they like, one that came before may be told of only while another is mended: all since the card was at
-rest count, but for the one that is mended."""
+FAULTS_TO_LOSE_A_DEVICE = 3
+"""A mending is tried three times, and only what fails while it goes on costs a try: what failed before, or in an
+earlier try, is over once the streams have drained, whenever the host is told of it."""
 
 
 class Driver:
@@ -72,7 +70,6 @@ class Driver:
         self._books = BookWatch(card)
         self._parked = ParkedWatch(card)
         self._checkpoints = CheckpointWatch(card)
-        self._fired_at_rest = 0
         self._takeover: Expectation | None = None
         self._loans = LoanWatch(card, self._start)
         self._num_sampled = 0
@@ -299,7 +296,6 @@ class Driver:
     def _close(self) -> None:
         self._request = self._expected = self._takeover = self._token = None
         self._is_cancelled = False
-        self._fired_at_rest = self.faults.num_fired
         if self.card.runner._state.at.is_lending:
             raise WorldFault("nothing is open, and a loan is")
         check_rest(self.card, self._start)
@@ -360,7 +356,7 @@ class Driver:
             self.card.runner.recover()
         except DeviceError as error:
             self._judge(error)
-            if self.faults.num_fired - self._fired_at_rest - 1 < FAULTS_TO_LOSE_A_DEVICE:
+            if self.faults.num_fired - fired < FAULTS_TO_LOSE_A_DEVICE:
                 raise
             self.is_lost = True
             self.sometimes["device lost"] += 1

@@ -24,7 +24,7 @@ from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.recurrent_state import commit_launches
 from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
-from strata.core.serving.states import Homing, Idle, Lending, Reading, State, Windowing, first_state, landed
+from strata.core.serving.states import Closing, Homing, Idle, Lending, Reading, State, Windowing, first_state, landed
 from strata.core.serving.steps import (
     Arrived,
     Began,
@@ -232,12 +232,13 @@ class Runner:
                 return
 
     def _recover_once(self) -> None:
+        """What is told of while the streams drain failed before, and is mended with the rest."""
         self._awaits, self._checks = (), ()
         self._device.completions()
         if not self._is_idle() or self._state.at.ordered:
             self._step(Broke(self._num_acts))
         while not self._is_idle():
-            self._gather()
+            self._gather(is_draining=isinstance(self._state, Closing))
             self._step(Ended())
 
     def _is_idle(self) -> bool:
@@ -274,13 +275,16 @@ class Runner:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
         self._awaits, self._checks = orders.awaits, orders.checks
 
-    def _gather(self) -> None:
-        """Until every awaited tag is reached."""
+    def _gather(self, *, is_draining: bool = False) -> None:
+        """Until every awaited tag is reached. Raises DeviceError for what failed; with `is_draining` only for what
+        takes the device away."""
         missing = set(self._awaits)
         while missing:
             events = self._device.completions()
             for event in events:
                 if isinstance(event, Failed):
+                    if is_draining and not event.is_fatal:
+                        continue
                     kind = DeviceLost if event.is_fatal else DeviceError
                     raise kind(event.message, event.command)
                 assert isinstance(event, Reached)

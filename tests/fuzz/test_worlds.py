@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from fuzz.campaign import Tally, digest_of_seed, run_campaign, run_seed
 from fuzz.draw import draw_world
+from fuzz.planted import MUTANTS
 from fuzz.rules import WorldRules
 from fuzz.sometimes import never_held
 from sim.world.trace import read_trace, replay
@@ -58,5 +59,13 @@ def test_kept_traces_replay(path: Path) -> None:
     replay(read_trace(path.read_text(encoding="utf-8")))
 
 
-def test_there_are_traces_to_replay() -> None:
-    assert len(list(REGRESS.glob("*.jsonl"))) >= 30
+def test_planted_bugs_have_traces_of_a_few_decisions() -> None:
+    """Beside those that a world shows without any: its start, and that it ends at rest."""
+    kept = [read_trace(path.read_text(encoding="utf-8")) for path in REGRESS.glob("*.jsonl") if is_planted(path)]
+    lengths = [len(trace.decisions) for trace in kept]
+    assert sum(1 <= length <= 8 for length in lengths) >= 50
+    assert sum(length <= 8 for length in lengths) >= 200
+
+
+def is_planted(path: Path) -> bool:
+    return (MUTANTS / f"{path.stem}.py").exists()
