@@ -14,7 +14,7 @@ from fuzz.minimize import minimize_failure
 from fuzz.pairs import Coverage, cover
 from fuzz.planted import MUTANTS, Mutant, load_mutants
 from fuzz.sometimes import never_held
-from fuzz.strength import Verdict, measure, run_child
+from fuzz.strength import Verdict, measure, run_child, shares_within
 from sim.world.pairs import Pair
 from sim.world.trace import Trace, read_trace, replay, write_trace
 from strata.trace.jsonl import TraceError
@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     mutants.add_argument("--seconds", type=float, default=600.0, help="for all of them together")
     mutants.add_argument("--mutants", type=Path, default=MUTANTS, help="folder of planted bugs, see fuzz/planted.py")
     mutants.add_argument("--seed", type=int, default=0, help="of each bug's first world")
+    mutants.add_argument("--workers", type=int, help="processes at a time (default: one a core)")
     mutants.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="this bug, a file's name in the folder"
     )
@@ -113,7 +114,7 @@ def _mutants(options: argparse.Namespace) -> int:
             print(f"{word} {verdict.name}: {verdict.runs} runs, {verdict.seconds:.1f} s, {verdict.kind}", flush=True)
 
     began = time.monotonic()
-    verdicts = measure(chosen, seconds=options.seconds, seed=options.seed, note=note)
+    verdicts = measure(chosen, seconds=options.seconds, seed=options.seed, num_workers=options.workers, note=note)
     if options.traces is not None:
         _keep_traces(options.traces, chosen, verdicts)
     alive = [verdict.name for verdict in verdicts if not verdict.detected and not verdict.equivalent]
@@ -123,6 +124,7 @@ def _mutants(options: argparse.Namespace) -> int:
         "seconds": round(time.monotonic() - began, 1),
         "detected": sum(verdict.detected for verdict in verdicts),
         "equivalent": sum(bool(verdict.equivalent) for verdict in verdicts),
+        "within": shares_within(verdicts),
         "alive": alive,
         "wrongly_called_equivalent": wrong,
     }

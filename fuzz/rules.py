@@ -25,7 +25,7 @@ class WorldRules(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 400))
     def open(self, seed: int) -> None:
-        self.driver = Driver(draw_world(seed)[0] if seed else geometry_that_lends())
+        self.driver = Driver(draw_world(seed).geometry if seed else geometry_that_lends())
 
     @rule(
         fresh=st.sampled_from(FRESH),

@@ -88,6 +88,16 @@ class Driver:
         return self._token is not None
 
     @property
+    def num_begun(self) -> int:
+        """Prompts so far; no more than a few are counted."""
+        return len(self._prompts)
+
+    @property
+    def checkpoints(self) -> tuple[int, ...]:
+        """Positions of the session at which its state is kept."""
+        return self._checkpoints.positions
+
+    @property
     def is_leaving(self) -> bool:
         """The client has left, and what is open is being closed."""
         return self._is_cancelled

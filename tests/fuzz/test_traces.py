@@ -36,7 +36,7 @@ def test_a_trace_comes_back_as_it_was_written(decisions: list[Decision], note: s
 
 
 def test_a_trace_says_what_its_world_may_lend() -> None:
-    lending = draw_world(SEED_THAT_LENDS)[0]
+    lending = draw_world(SEED_THAT_LENDS).geometry
     assert lending.is_elastic and lending.room_min_tokens >= 0 and lending.head_bytes
     assert read_trace(write_trace(Trace(lending, ()))).geometry == lending
 
