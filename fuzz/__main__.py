@@ -39,6 +39,13 @@ def main(arguments: list[str] | None = None) -> int:
     )
     mutants.add_argument("--traces", type=Path, help="folder for a minimized trace of each bug that is found")
     mutants.add_argument("--json", action="store_true", help="one JSON object")
+    rules = commands.add_parser(
+        "rules", help="worlds under Hypothesis, one decision a rule; exit code 1 when one fails"
+    )
+    rules.add_argument("--seconds", type=float, default=60.0, help="of all worlds (default: %(default)s)")
+    rules.add_argument("--seed", type=int, default=0, help="of the first turn of worlds")
+    rules.add_argument("--rules-a-world", type=int, default=100, metavar="N", help="at most (default: %(default)s)")
+    rules.add_argument("--json", action="store_true", help="one JSON object")
     again = commands.add_parser("replay", help="one trace; exit code 1 when it fails, 2 for a file that is none")
     again.add_argument("trace", type=Path)
     record = commands.add_parser("record", help="the commands that the core gives in one trace of decisions")
@@ -142,6 +149,23 @@ def _keep_traces(folder: Path, mutants: list[Mutant], verdicts: list[Verdict]) -
                 (folder / f"{mutant.name}.jsonl").write_text(report["trace"], encoding="utf-8")
 
 
+def _rules(options: argparse.Namespace) -> int:
+    from fuzz.rules import run_rules  # Hypothesis belongs to the tests, and no other command needs it
+
+    deadline = time.monotonic() + options.seconds
+    tally = run_rules(options.seed, lambda tally: time.monotonic() >= deadline, rules_a_world=options.rules_a_world)
+    report = {
+        "seed": options.seed,
+        "cpu_seconds": round(tally.cpu_seconds, 2),
+        "worlds": tally.worlds,
+        "rules": tally.rules,
+        "rules_per_s": round(tally.rules / tally.cpu_seconds) if tally.cpu_seconds else 0,
+        "failure": tally.failure,
+    }
+    _print(report, is_json=options.json)
+    return 1 if tally.failure else 0
+
+
 def _read(path: Path) -> Trace | None:
     """The trace, or None when that was said on stderr."""
     try:
@@ -174,7 +198,7 @@ def _record(options: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS = {"run": _run, "mutants": _mutants, "replay": _replay, "record": _record}
+_COMMANDS = {"run": _run, "mutants": _mutants, "rules": _rules, "replay": _replay, "record": _record}
 
 
 def _print(report: dict[str, Any], *, is_json: bool) -> None:

@@ -1,13 +1,21 @@
 """The Hypothesis front end: one rule, one decision, over the same driver. It shrinks what it finds.
 
+A rule is counted when Hypothesis has drawn it, also where its decision does not apply; what a world takes to start and
+to finish is in the time.
+
 Rules are total: a decision that does not apply is nothing, so any part of a sequence is a sequence. The seed of a world
 chooses its geometry; 0 is the plainest one.
 """
 
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from hypothesis import HealthCheck, settings
+from hypothesis import seed as seeded
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from fuzz.draw import FRESH, draw_world, geometry_that_lends
 from sim.world.card import FaultKind
@@ -66,3 +74,50 @@ class WorldRules(RuleBasedStateMachine):
         self.has_failed = True
         self.driver.apply(decision)
         self.has_failed = False
+
+
+WORLDS_A_TURN = 25
+
+
+@dataclass(slots=True)
+class RuleTally:
+    """`failure` is what Hypothesis says of the smallest example, "" while there is none."""
+
+    worlds: int = 0
+    rules: int = 0
+    cpu_seconds: float = 0.0
+    failure: str = ""
+
+
+def run_rules(seed: int, is_over: Callable[[RuleTally], bool], *, rules_a_world: int) -> RuleTally:
+    """Worlds under Hypothesis from `seed` on, without an example database, until one fails or `is_over`, which is
+    asked every WORLDS_A_TURN of them."""
+    tally = RuleTally()
+
+    class Counted(WorldRules):
+        def __init__(self) -> None:
+            super().__init__()
+            tally.worlds += 1
+
+        def _apply(self, decision: Decision) -> None:
+            tally.rules += 1
+            super()._apply(decision)
+
+    chosen = settings(
+        max_examples=WORLDS_A_TURN,
+        stateful_step_count=rules_a_world,
+        database=None,
+        deadline=None,
+        derandomize=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    began = time.process_time()
+    while not tally.failure and not is_over(tally):
+        try:
+            run_state_machine_as_test(seeded(seed)(Counted), settings=chosen)
+        except Exception as error:  # whatever a driver raises is what is looked for
+            notes = getattr(error, "__notes__", [])
+            tally.failure = "\n".join((f"{type(error).__name__}: {error}", *notes))
+        seed += 1
+        tally.cpu_seconds = time.process_time() - began
+    return tally

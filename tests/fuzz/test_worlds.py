@@ -1,5 +1,6 @@
 """The core over the twin in drawn worlds: nothing leaks, no slot is aliased, every reply is the model's."""
 
+import json
 import os
 from pathlib import Path
 from random import SystemRandom
@@ -7,6 +8,7 @@ from random import SystemRandom
 import pytest
 from hypothesis import settings
 
+from fuzz.__main__ import main
 from fuzz.campaign import Tally, digest_of_seed, run_campaign, run_seed
 from fuzz.draw import draw_world
 from fuzz.planted import MUTANTS
@@ -40,6 +42,13 @@ def test_worlds_of_fresh_seeds_hold() -> None:
 
 TestWorldsUnderRules = pytest.mark.slow(WorldRules.TestCase)
 TestWorldsUnderRules.settings = settings(max_examples=max(10, EXAMPLES // 4), stateful_step_count=25)
+
+
+@pytest.mark.slow
+def test_rules_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "--seconds", "0.1", "--rules-a-world", "10", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["rules"] > report["worlds"] >= 10 and report["rules_per_s"] > 0 and report["failure"] == ""
 
 
 @pytest.mark.slow
