@@ -187,12 +187,12 @@ class Drawn:
 def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> Drawn:
     """More than one world of three has a drafter and lends more than cache slots, in one of four bytes change when
     streams get there, in one of four some layers are recurrent, and three of ten have a scene; all four are drawn
-    apart, so that the other worlds are the same without."""
+    apart, so that the other worlds are the same without. A world that lacks what it could have has no scene either."""
     rng = Random(seed)
-    scene = draw_scene(seed) if with_all_loans else Scene.NONE
+    scene = draw_scene(seed) if with_all_loans and with_drawn_order else Scene.NONE
     if scene is not Scene.NONE:
         geometry = draw_stage(scene, rng, lambda rng, is_long: _planned(rng, wants_loan=True, is_long=is_long))
-        return Drawn(_in_drawn_order(geometry, seed) if with_drawn_order else geometry, scene, rng)
+        return Drawn(_in_drawn_order(geometry, seed), scene, rng)
     geometry = draw_geometry(rng)
     loans = Random(f"loans of {seed}")
     if with_all_loans and loans.random() < LOANS_SHARE:
