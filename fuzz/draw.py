@@ -10,9 +10,9 @@ from random import Random
 from fuzz.draw_loans import with_loans
 from fuzz.scenes import HABITS, MIN_DECISIONS, OPENING_FRESH, Scene, draw_scene, draw_stage
 from sim.world.card import FaultKind
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.driver import Driver
-from sim.world.geometry import Delivery, Geometry
+from sim.world.geometry import OTHER_OPTIONS, Delivery, Geometry
 from strata.core.errors import Refusal
 
 SEGMENT_BYTES = 1 << 14
@@ -143,6 +143,9 @@ class Drawer:
             return Favour(rng.randrange(4), rng.choice((1, 2, 3, 5, 8, 20, 50)))
         if driver.is_leaving or (is_handing_over and luck < 0.6):
             return Advance()
+        restarts = HABITS[self._scene].restarts if self._scene in HABITS else 0.0
+        if not driver.is_open and restarts and rng.random() < restarts:
+            return Restart(rng.randrange(len(OTHER_OPTIONS)))
         if not driver.is_open:
             fresh, shared, base = (rng.choice(choices) for choices in (self._fresh, self._shared, self._bases))
             if self._scene in (Scene.ALTERNATE, Scene.CUTS) and driver.num_begun < 2:

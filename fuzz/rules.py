@@ -19,8 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from fuzz.draw import FRESH, draw_world, geometry_that_lends
 from sim.world.card import FaultKind
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.driver import Driver
+from sim.world.geometry import OTHER_OPTIONS
 
 
 class WorldRules(RuleBasedStateMachine):
@@ -64,6 +65,10 @@ class WorldRules(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 3), times=st.sampled_from((1, 3, 20)))
     def favour(self, pick: int, times: int) -> None:
         self._apply(Favour(pick, times))
+
+    @rule(pick=st.integers(0, len(OTHER_OPTIONS) - 1))
+    def restart(self, pick: int) -> None:
+        self._apply(Restart(pick))
 
     def teardown(self) -> None:
         if self.driver is not None and not self.has_failed:

@@ -47,6 +47,7 @@ SOMETIMES = (
     "device lost",
     "stream overtook",
     "window answered",
+    "restarted with other options",
     "room opens",
     "room in a read that streams",
     "prompt path grows",

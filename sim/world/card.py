@@ -273,9 +273,16 @@ class Card:
         return self.device.lent
 
 
-def make_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Keep | None = None) -> Card | Refusal:
-    """Started and idle. `keep` gets everything that the runner asks of its device, from the first command on."""
-    card = build_card(geometry, keep=keep)
+def make_card(
+    geometry: Geometry,
+    *,
+    is_counting_pairs: bool = False,
+    keep: Keep | None = None,
+    pack: memoryview | None = None,
+) -> Card | Refusal:
+    """Started and idle. `keep` gets everything that the runner asks of its device, from the first command on; `pack`:
+    what an earlier card of this model left in host memory."""
+    card = build_card(geometry, keep=keep, pack=pack)
     if isinstance(card, Card):
         if is_counting_pairs:
             card.device.pairs = Pairs(card.device._graphs)
@@ -284,7 +291,7 @@ def make_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Keep
     return card
 
 
-def build_card(geometry: Geometry, *, keep: Keep | None = None) -> Card | Refusal:
+def build_card(geometry: Geometry, *, keep: Keep | None = None, pack: memoryview | None = None) -> Card | Refusal:
     """Filled and sealed, not yet started."""
     plan = geometry.plan()
     if isinstance(plan, Refusal):
@@ -297,10 +304,11 @@ def build_card(geometry: Geometry, *, keep: Keep | None = None) -> Card | Refusa
         parked_bytes=parked_space_bytes(plan),
         behind_bytes=plan.behind_bytes,
     )
-    payload = PlainBytes(description)
+    payload = PlainBytes(description, pack)
     manifest: list[tuple[HostExtent, str]] = []
     for home, name, data in masters(geometry, plan):
-        payload.host(home)[:] = data
+        if pack is None:
+            payload.host(home)[:] = data
         manifest.append((home, name))
     named = {name for _, name in manifest}
     weights = [(home, f"weight {name}") for name, home in plan.pack.weights.items()]

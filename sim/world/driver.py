@@ -16,10 +16,10 @@ from sim.errors import TwinError
 from sim.world.card import PLANTED, TERMINATORS, Card, Faults, PlantedFault, make_card
 from sim.world.checkpoints import CheckpointWatch
 from sim.world.checks import AtStart, BookWatch, check_rest, is_out, look
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.errors import WorldFault
 from sim.world.expected import Expected
-from sim.world.geometry import Geometry
+from sim.world.geometry import Geometry, with_other_options
 from sim.world.loan_watch import LoanWatch
 from sim.world.notes import name_of, note_loans, note_state, struck_by
 from sim.world.parked import Expectation, ParkedWatch, state_bytes
@@ -57,12 +57,20 @@ class Driver:
         card = make_card(geometry, is_counting_pairs=is_counting_pairs, keep=keep)
         if isinstance(card, Refusal):
             raise ValueError(f"no world: this geometry has no plan: {card.reason}")
-        self.card: Card = card
         self.sometimes: Counter[str] = Counter()
         self.is_lost = False
         self.num_events = 0
-        self._start: AtStart = look(card)
         self._prompts: list[tuple[int, ...]] = []
+        self._is_kept = keep is not None
+        self._commands_before = 0  # of servers that have ended
+        if is_recording:
+            card.device.history = []
+        self._serve(card)
+
+    def _serve(self, card: Card) -> None:
+        """A server is ready, and holds nothing."""
+        self.card = card
+        self._start: AtStart = look(card)
         self._held: tuple[int, ...] = ()  # the ids whose cells K/V surely holds
         self._request: GenerationRequest | None = None
         self._expected: Expected | None = None
@@ -75,8 +83,6 @@ class Driver:
         self._num_sampled = 0
         self._token: int | None = None  # sampled, and not answered yet
         self._is_cancelled = False
-        if is_recording:
-            card.device.history = []
 
     @property
     def is_open(self) -> bool:
@@ -116,7 +122,7 @@ class Driver:
     @property
     def num_steps(self) -> int:
         """Events and commands applied, those of the start included: they are judged like any others."""
-        return self.num_events + self.card.device.statistics().num_commands
+        return self.num_events + self._commands_before + self.card.device.statistics().num_commands
 
     @property
     def faults(self) -> Faults:
@@ -150,8 +156,29 @@ class Driver:
                     self._guarded(self._end)
             case Fault(after, kind):
                 self.faults.planned.append((after, kind))
+            case Restart(pick):
+                if self._request is None and not self._is_kept:
+                    self._restart(pick)
             case Favour(pick, times):
                 self.card.device.favours += [pick] * min(times, MAX_FAVOURS)
+
+    def _restart(self, pick: int) -> None:
+        """A trace of commands is one server's, so where one is kept nothing ends. Failures to come meet the next
+        server once it is ready."""
+        before, geometry = self.card, with_other_options(self.card.geometry, pick)
+        if geometry is None:
+            return
+        card = make_card(geometry, is_counting_pairs=before.device.pairs is not None, pack=before.payload.pack)
+        assert isinstance(card, Card), card
+        if card.plan.pack != before.plan.pack:
+            raise WorldFault(f"another start arranges the pack in another way: {geometry}")
+        self._commands_before += before.device.statistics().num_commands
+        card.device.faults, card.device.history = before.device.faults, before.device.history
+        if card.device.pairs is not None and before.device.pairs is not None:
+            card.device.pairs.counts += before.device.pairs.counts
+        before.device.close()
+        self._serve(card)
+        self.sometimes["restarted with other options"] += geometry != before.geometry
 
     def finish(self) -> None:
         """Failures off; then liveness and quiescence. A lost device ends a world without either."""

@@ -17,10 +17,11 @@ POISON = 0xDB
 class PlainBytes:
     """Make `bytes` of a view to compare it: views are compared item by item, which takes thirty times as long."""
 
-    def __init__(self, description: DeviceDescription) -> None:
+    def __init__(self, description: DeviceDescription, pack: memoryview | None = None) -> None:
+        """`pack`: one that is filled and sealed already."""
         self._arena = memoryview(bytearray(description.range_bytes))
         self._host = {
-            HostSpace.PACK: memoryview(bytearray(description.pack_bytes)),
+            HostSpace.PACK: memoryview(bytearray(description.pack_bytes)) if pack is None else pack,
             HostSpace.STAGING: memoryview(bytearray(description.staging_bytes)),
             HostSpace.PARKED: memoryview(bytearray(description.parked_bytes)),
         }
@@ -53,6 +54,10 @@ class PlainBytes:
 
     def host(self, extent: HostExtent) -> memoryview:
         return self._host[extent.space][extent.offset_bytes : extent.offset_bytes + extent.size_bytes]
+
+    @property
+    def pack(self) -> memoryview:
+        return self._host[HostSpace.PACK]
 
     def seal(self) -> None:
         self._host[HostSpace.PACK] = self._host[HostSpace.PACK].toreadonly()

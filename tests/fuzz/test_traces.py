@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fuzz.draw import draw_world, geometry_that_lends
 from fuzz.minimize import minimize
 from sim.world.card import FaultKind
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop, from_json, to_json
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop, from_json, to_json
 from sim.world.geometry import Delivery, Geometry
 from sim.world.trace import Trace, read_trace, replay, write_trace
 from strata.trace.jsonl import TraceError
@@ -24,6 +24,7 @@ DECISIONS: st.SearchStrategy[Decision] = st.one_of(
     st.just(Stop()),
     st.builds(Fault, NUMBERS, st.sampled_from(FaultKind)),
     st.builds(Favour, NUMBERS, NUMBERS),
+    st.builds(Restart, NUMBERS),
 )
 SEED_THAT_LENDS = 13
 GEOMETRY = replace(geometry_that_lends(Delivery.CROSSED), recurrent=(2,))
