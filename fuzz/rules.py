@@ -114,6 +114,7 @@ def run_rules(seed: int, is_over: Callable[[RuleTally], bool], *, rules_a_world:
         database=None,
         deadline=None,
         derandomize=False,
+        report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
     began = time.process_time()
