@@ -18,7 +18,7 @@ from tempfile import gettempdir
 import torch
 
 from strata.boot import make_runner, open_twin
-from strata.core.config.values import Mtp, ServeConfig
+from strata.config.values import Mtp, ServeConfig
 from strata.core.serving.request import GenerationRequest, SamplingParams
 from strata.engine.runner import HasClosed, HasSampled, Runner
 from strata.planning import plan_model

@@ -19,8 +19,8 @@ from tempfile import gettempdir
 from sim.device import SimDevice, describe_twin
 from sim.symbolic import SymbolicPayload
 from strata.boot import make_runner, pack_manifest
+from strata.config.values import ServeConfig
 from strata.core import programs
-from strata.core.config.values import ServeConfig
 from strata.core.serving.checkpoints import parked_space_bytes
 from strata.core.serving.request import GenerationRequest
 from strata.engine.runner import HasClosed, HasSampled, Runner

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from fuzz.draw_loans import with_loans
+from fuzz.draw_scratch import with_scratch
 from fuzz.scenes import HABITS, MIN_DECISIONS, OPENING_FRESH, Scene, draw_scene, draw_stage
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
@@ -25,6 +26,7 @@ SHARED: tuple[int, ...] = (0, 0, 1, 100, 256, 300, 5000)
 ALL_OR_NOTHING = (0, 300, 5000, 5000, 5000)
 """Recurrent state is taken up at its end or not at all."""
 LOANS_SHARE = 0.6
+SCRATCH_SHARE = 0.2
 FRESH = (0, 1, 2, 17, 255, 256, 257, 300, 511, 520)
 STREAMED_FRESH = (1026, 1300, 2100)
 TIMES: tuple[int, ...] = (1, 1, 2, 3, 5, 9, 20)
@@ -189,8 +191,9 @@ class Drawn:
 
 def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> Drawn:
     """More than one world of three has a drafter and lends more than cache slots, in one of four bytes change when
-    streams get there, in one of four some layers are recurrent, and three of ten have a scene; all four are drawn
-    apart, so that the other worlds are the same without. A world that lacks what it could have has no scene either."""
+    streams get there, in one of four some layers are recurrent, in one of five programs need scratch, and three of ten
+    have a scene; all are drawn apart, so that the other worlds are the same without. A world that lacks what it could
+    have has no scene either."""
     rng = Random(seed)
     scene = draw_scene(seed) if with_all_loans and with_drawn_order else Scene.NONE
     if scene is not Scene.NONE:
@@ -200,6 +203,9 @@ def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool
     loans = Random(f"loans of {seed}")
     if with_all_loans and loans.random() < LOANS_SHARE:
         geometry = with_loans(geometry, loans)
+    scratch = Random(f"scratch of {seed}")
+    if with_all_loans and scratch.random() < SCRATCH_SHARE:
+        geometry = with_scratch(geometry, scratch)
     if with_drawn_order:
         geometry = _in_drawn_order(geometry, seed)
     apart = Random(f"state of {seed}")

@@ -123,6 +123,8 @@ def _plainer(geometry: Geometry) -> Iterator[Geometry]:
         yield replace(geometry, parked_bytes=0, is_reread=False)
     if geometry.is_reread:
         yield replace(geometry, is_reread=False)
+    if geometry.work_bytes:
+        yield replace(geometry, mixer_work_bytes=0, moe_work_bytes=0, ffn_work_bytes=0, has_slab=False)
     for field in fields(geometry):
         if field.name in LOANS and getattr(geometry, field.name) != field.default:
             changed: dict[str, Any] = {field.name: field.default}

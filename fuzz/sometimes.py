@@ -48,6 +48,8 @@ SOMETIMES = (
     "stream overtook",
     "window answered",
     "restarted with other options",
+    "slab of a loan",
+    "scratch in its region",
     "room opens",
     "room in a read that streams",
     "prompt path grows",

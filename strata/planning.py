@@ -3,14 +3,14 @@ else; needs no torch."""
 
 from dataclasses import dataclass, replace
 
-from strata.core.config.context import choose_context
-from strata.core.config.refusals import check_config
-from strata.core.config.switches import LendingSwitches
-from strata.core.config.values import DeviceChoice, ModelFacts, ServeConfig
+from strata.config.context import choose_context
+from strata.config.refusals import check_config
+from strata.config.switches import LendingSwitches
+from strata.config.values import DeviceChoice, ModelFacts, ServeConfig
 from strata.core.errors import ConfigError, ModelError, Refusal
 from strata.core.inventory import ModelInventory
-from strata.core.lending.policy import NEVER, LendingPolicy
 from strata.core.memory.planner import Plan, plan_card
+from strata.core.memory.policy import NEVER, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.units import KIB, MIB, align_up
 from strata.model.architecture import spec_of
@@ -58,7 +58,7 @@ def _inventory(config: ServeConfig, spec: ModelSpec, options: PlanOptions) -> Mo
     """As the model lies in its file, or as a card holds it."""
     if config.device is not DeviceChoice.CUDA:
         return inventory_of(spec)
-    if refusals := [*check_card_form(spec, kv_format=options.kv_format)]:
+    if refusals := [*check_card_form(spec, kv_format=options.kv_format, window_rows=options.window_rows)]:
         raise ConfigError(*(refusal.reason for refusal in refusals))
     return card_inventory(spec, card_form(spec), context_tokens=options.context_tokens)
 
@@ -114,6 +114,7 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
         parked_bytes=config.parked_bytes,
         checkpoint_bytes=config.checkpoint_bytes,
         is_reread=config.switches.ckpt_reread,
+        has_slab=config.switches.mmq_slab,
     )
 
 

@@ -33,6 +33,7 @@ def check_geometry(geometry: Geometry) -> None:
     _require(0 <= geometry.drafter_experts <= MAX_DRAFTER_EXPERTS, f"drafter_experts={geometry.drafter_experts}")
     _require(geometry.context_tokens > 2, f"context_tokens={geometry.context_tokens}, 3 or more")
     _require(geometry.parked_bytes >= 0, f"parked_bytes={geometry.parked_bytes}")
+    _require(min(geometry.mixer_work_bytes, geometry.moe_work_bytes, geometry.ffn_work_bytes) >= 0, "negative work")
     _require(geometry.num_checkpoints >= 0, f"num_checkpoints={geometry.num_checkpoints}")
     segments, rest = divmod(geometry.arena_bytes, max(1, geometry.segment_bytes))
     _require(
@@ -63,6 +64,9 @@ def check_served(inventory: ModelInventory, options: PlanOptions, *, max_pairs: 
     _require(ring_slots is None or 0 <= ring_slots <= MAX_RING_SLOTS, f"a ring of {ring_slots} slots")
     sizes = (options.parked_bytes, options.checkpoint_bytes, options.segment_bytes)
     _require(all(size >= 0 for size in sizes), "a negative size")
+    areas = [area for work in inventory.prompt_work for area in work.areas]
+    sizes_bytes = [size for area in areas for size in (area.row_bytes, area.fixed_bytes)]
+    _require(all(size >= 0 for size in sizes_bytes), "a negative size of what programs work in")
 
 
 def _require(is_so: bool, what: str) -> None:

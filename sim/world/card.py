@@ -17,6 +17,7 @@ from sim.world.model import drafter_parts, head_parts, masters, trunk_blobs
 from sim.world.pairs import Pairs
 from sim.world.plain_bytes import PlainBytes
 from sim.world.programs import DRAFT, WrongBytes, world_programs
+from sim.world.slab_checks import check_region, workplace_of
 from sim.world.table_checks import check_published, check_unpublished
 from strata.core import programs
 from strata.core.commands import (
@@ -125,6 +126,7 @@ class WorldDevice(SimDevice):
         named = [(start, end, content.name) for start, end, content in rows if content and content.name]
         self.home = Home(self.card_map(), len(self.backing()) - self.backing().count(None), tuple(named))
         self.lent = what_is_lent(self._geometry, self.home, arena_bytes=arena.size_bytes)
+        check_region(self._geometry, self.home.owners)
         self.journal = Journal()
 
     def backing(self) -> tuple[int | None, ...]:
@@ -243,6 +245,8 @@ class WorldDevice(SimDevice):
             self.pairs.note(command, by, self._shadow)
         if isinstance(command, Launch) and isinstance(command.args, EmbedArgs) and command.stream is Stream.PROMPT:
             self.journal.chunks.append(command.args.buffers.max_rows)
+        if isinstance(command, Launch) and command.stream is Stream.PROMPT:
+            self.journal.workplaces.add(workplace_of(command))
         if isinstance(command, (Map, Unmap, Transfer)) and self.lent is not None:
             self.journal.words.append(self.lent.word(command))
 

@@ -8,14 +8,16 @@ from sim.world.card import Card
 from sim.world.errors import WorldFault as WorldFault
 from sim.world.geometry import Geometry
 from sim.world.loans import Rows
+from sim.world.slab_checks import most_work_bytes
 from sim.world.table_checks import check_addresses
 from strata.core.extent import Extent
 from strata.core.lending.ledger import Ledger
-from strata.core.lending.policy import DEFAULT_MIN_CACHE_SLOTS
 from strata.core.lending.segments import Backing
+from strata.core.memory.policy import DEFAULT_MIN_CACHE_SLOTS
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
-MAX_LENT_PERCENT = 85
+MAX_LENT_PERCENT = 90
+"""All expert bytes of a world are pinned."""
 GRID_TOKENS = 256
 MIN_STREAM_SLOTS = 16
 NUM_BUFFERS = 16
@@ -164,4 +166,6 @@ def _most_needed_bytes(geometry: Geometry, path_tokens: int) -> int:
     ring_slots = geometry.ring_slots or max(MIN_STREAM_SLOTS, num_pairs)
     stride_bytes = align_up(max(geometry.blob_bytes), SLOT_ALIGNMENT_BYTES)
     tables_bytes = num_pairs * 8 + geometry.num_experts * 4
-    return row_bytes * chunk_tokens + tables_bytes + ring_slots * stride_bytes + NUM_BUFFERS * SLOT_ALIGNMENT_BYTES
+    slab_bytes = most_work_bytes(geometry, chunk_tokens) if geometry.has_slab else 0
+    buffers_bytes = row_bytes * chunk_tokens + tables_bytes + NUM_BUFFERS * SLOT_ALIGNMENT_BYTES
+    return buffers_bytes + ring_slots * stride_bytes + slab_bytes

@@ -19,14 +19,15 @@ from sim.world.checks import AtStart, BookWatch, check_rest, is_out, look
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.errors import WorldFault
 from sim.world.expected import Expected
-from sim.world.geometry import Geometry, with_other_options
+from sim.world.geometry import Geometry
 from sim.world.loan_watch import LoanWatch
 from sim.world.notes import name_of, note_loans, note_state, struck_by
 from sim.world.parked import Expectation, ParkedWatch, state_bytes
 from sim.world.prompts import request_of
+from sim.world.restart import next_card
 from strata.core.errors import DeviceError, Refusal
 from strata.core.lending.loan import LoanPhase
-from strata.core.lending.policy import NEVER
+from strata.core.memory.policy import NEVER
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.states import Idle, Reading, State, Windowing
@@ -163,22 +164,12 @@ class Driver:
                 self.card.device.favours += [pick] * min(times, MAX_FAVOURS)
 
     def _restart(self, pick: int) -> None:
-        """A trace of commands is one server's, so where one is kept nothing ends. Failures to come meet the next
-        server once it is ready."""
-        before, geometry = self.card, with_other_options(self.card.geometry, pick)
-        if geometry is None:
-            return
-        card = make_card(geometry, is_counting_pairs=before.device.pairs is not None, pack=before.payload.pack)
-        assert isinstance(card, Card), card
-        if card.plan.pack != before.plan.pack:
-            raise WorldFault(f"another start arranges the pack in another way: {geometry}")
-        self._commands_before += before.device.statistics().num_commands
-        card.device.faults, card.device.history = before.device.faults, before.device.history
-        if card.device.pairs is not None and before.device.pairs is not None:
-            card.device.pairs.counts += before.device.pairs.counts
-        before.device.close()
-        self._serve(card)
-        self.sometimes["restarted with other options"] += geometry != before.geometry
+        """A trace of commands is one server's, so where one is kept nothing ends."""
+        before, commands = self.card.geometry, self.card.device.statistics().num_commands
+        if (card := next_card(self.card, pick)) is not None:
+            self._commands_before += commands
+            self._serve(card)
+            self.sometimes["restarted with other options"] += card.geometry != before
 
     def finish(self) -> None:
         """Failures off; then liveness and quiescence. A lost device ends a world without either."""

@@ -3,17 +3,19 @@
 Values only, so that a trace can carry them. Chooses nothing: whoever draws worlds says every number.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from strata.core import programs
 from strata.core.errors import Refusal
 from strata.core.inventory import DrafterInventory, ModelInventory, WeightItem
-from strata.core.lending.policy import NEVER, LendingPolicy
 from strata.core.memory.planner import Plan, plan_card
+from strata.core.memory.policy import NEVER, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
+from strata.core.workspace import Work, WorkArea
 
 HIDDEN_SIZE = 4
 VOCAB_SIZE = 257
@@ -39,7 +41,8 @@ class Geometry:
     """`blob_bytes[layer]` is 0 for a dense layer; None lets the planner choose, as in `PlanOptions`. `recurrent`: the
     layers that have state in place of K/V, for which there are `num_checkpoints` slots. The drafter has
     `drafter_experts` experts, none without one; `head_bytes` and `draft_head_bytes` are 0 where there is no such head.
-    What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent."""
+    What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent. Last, what programs of a
+    chunk work in, bytes a row, and whether that comes out of the tail of a loan."""
 
     blob_bytes: tuple[int, ...]
     num_experts: int
@@ -66,6 +69,20 @@ class Geometry:
     lends_head: bool = False
     retains_startup: bool = False
     repeat_min_tokens: int = NEVER
+    mixer_work_bytes: int = 0
+    moe_work_bytes: int = 0
+    ffn_work_bytes: int = 0
+    has_slab: bool = False
+
+    @property
+    def work_bytes(self) -> dict[str, int]:
+        """Program -> bytes a row that it works in beside its buffers, of those that need any."""
+        rows = (
+            ((programs.ATTENTION, programs.RECURRENT), self.mixer_work_bytes),
+            ((programs.ROUTER, programs.EXPERTS), self.moe_work_bytes),
+            ((programs.FFN,), self.ffn_work_bytes),
+        )
+        return {name: size_bytes for names, size_bytes in rows if size_bytes for name in names}
 
     def is_recurrent(self, layer: int) -> bool:
         return layer in self.recurrent
@@ -135,10 +152,18 @@ class Geometry:
             state_bytes=tuple(STATE_BYTES * self.is_recurrent(layer) for layer in range(len(self.blob_bytes))),
             drafter=self.drafter(),
             heads=tuple(item.name for item in self.heads),
+            prompt_work=tuple(_work(self.work_bytes)),
         )
 
     def plan(self) -> Plan | Refusal:
         return _plan(self)
+
+
+def _work(work_bytes: Mapping[str, int]) -> Iterator[Work]:
+    """Router and experts share what they work in; others have their own."""
+    for names in ((programs.ATTENTION,), (programs.RECURRENT,), (programs.ROUTER, programs.EXPERTS), (programs.FFN,)):
+        if names[0] in work_bytes:
+            yield Work(names, (WorkArea("work", work_bytes[names[0]]),))
 
 
 OTHER_OPTIONS: tuple[Mapping[str, Any], ...] = (
@@ -183,5 +208,6 @@ def _plan(geometry: Geometry) -> Plan | Refusal:
         is_reread=geometry.is_reread,
         policy=geometry.policy(),
         segment_bytes=geometry.segment_bytes,
+        has_slab=geometry.has_slab,
     )
     return plan_card(geometry.inventory(), geometry.arena_bytes, options)

@@ -30,9 +30,10 @@ from sim.world.loans import (
     comes,
     goes,
 )
+from sim.world.slab_checks import Workplace
 from strata.core.commands import Access, Copy, CopyPair
 from strata.core.extent import Extent
-from strata.core.lending.policy import NEVER
+from strata.core.memory.policy import NEVER
 from strata.core.units import align_up
 
 GRID_TOKENS = 256
@@ -41,13 +42,15 @@ GRID_TOKENS = 256
 @dataclass(slots=True)
 class Journal:
     """Since a request began: words of the acts that took place, targets of ring copies in order, pieces of the block
-    that went home, how many windows were launched, and how many tokens the chunk of each read had room for."""
+    that went home, how many windows were launched, how many tokens the chunk of each read had room for, and where its
+    programs worked."""
 
     words: list[str] = field(default_factory=list)
     entries: list[Extent] = field(default_factory=list)
     homes: list[Extent] = field(default_factory=list)
     num_windows: int = 0
     chunks: list[int] = field(default_factory=list)
+    workplaces: set[Workplace] = field(default_factory=set)
 
     def note_copy(self, command: Copy, *, drafter_layer: int) -> None:
         for pair in command.pairs:

@@ -6,6 +6,7 @@ from sim.world.card import Card
 from sim.world.checks import AtStart, check_loan, is_out
 from sim.world.loan_checks import Due, Journal, check_acts, check_chunk, check_homes, check_ring, what_is_due
 from sim.world.loans import CACHE, comes, goes
+from sim.world.slab_checks import check_workplaces
 
 
 class LoanWatch:
@@ -39,6 +40,7 @@ class LoanWatch:
         check_acts(journal, lent, self.due, is_whole=is_answered)
         check_ring(journal, geometry, lent, self.due)
         check_homes(journal, geometry, lent, self.due)
+        check_workplaces(journal.workplaces, journal.entries, geometry, lent, self._start.owners)
         if self._card.plan.lendable is not None:  # else reads have an arena of their own, and one geometry
             start_chunk_tokens = self._card.plan.prompt.chunk_tokens
             check_chunk(journal, geometry, self.due, start_chunk_tokens=start_chunk_tokens)

@@ -8,6 +8,8 @@
     experts    every blob, at the address that its row or table gives, must be byte for byte the one of this layer and
                expert; the experts done are noted
     combine    every chosen expert was done
+    work       what a program of a chunk left in its scratch is there when it is done; what the router left, when the
+               experts come
     head       its own weights, where it has some, are byte for byte the model's
     draft      so are the drafter's experts and heads: what a drafter would read, launched at rest
     sample     token = hash of the mark, and of every sampler input
@@ -95,7 +97,30 @@ def embed(memory: Memory, args: EmbedArgs) -> None:
     _set_mark(hidden, args.rows, 0)
 
 
+def _mark_work(memory: Memory, buffers: PassBuffers, number: int) -> None:
+    """`number` at both ends of what the program works in, if it needs anything."""
+    if buffers.scratch.size_bytes:
+        work = memory.write(buffers.scratch)
+        for at in (0, buffers.scratch.size_bytes - CELL_BYTES):
+            _MARK.pack_into(work, at, number)
+
+
+def _check_work(memory: Memory, buffers: PassBuffers, number: int, program: str) -> None:
+    if not buffers.scratch.size_bytes:
+        return
+    work = memory.write(buffers.scratch)
+    found = [_MARK.unpack_from(work, at)[0] for at in (0, buffers.scratch.size_bytes - CELL_BYTES)]
+    if found != [number, number]:
+        raise WrongBytes(f"{program} works in {buffers.scratch}: {number} was written there, now it has {found}")
+
+
 def attention(memory: Memory, args: LayerArgs) -> None:
+    _mark_work(memory, args.buffers, args.layer)
+    _attend(memory, args)
+    _check_work(memory, args.buffers, args.layer, programs.ATTENTION)
+
+
+def _attend(memory: Memory, args: LayerArgs) -> None:
     assert args.kv is not None
     rows, half = args.rows, args.kv.size_bytes // 2
     (position,) = _HEADER.unpack_from(memory.read(args.buffers.header), 0)
@@ -113,6 +138,12 @@ def attention(memory: Memory, args: LayerArgs) -> None:
 
 
 def recurrent(memory: Memory, args: LayerArgs) -> None:
+    _mark_work(memory, args.buffers, args.layer)
+    _move_on(memory, args)
+    _check_work(memory, args.buffers, args.layer, programs.RECURRENT)
+
+
+def _move_on(memory: Memory, args: LayerArgs) -> None:
     assert args.state is not None
     rows = args.rows
     (position,) = _HEADER.unpack_from(memory.read(args.buffers.header), 0)
@@ -130,9 +161,11 @@ def recurrent(memory: Memory, args: LayerArgs) -> None:
 
 
 def ffn(memory: Memory, args: LayerArgs) -> None:
+    _mark_work(memory, args.buffers, args.layer)
     hidden = memory.write(_rows(args.buffers, args.buffers.hidden, args.rows))
     memory.write(_rows(args.buffers, args.buffers.normed, args.rows))
     _set_mark(hidden, args.rows, mix(_mark_of(hidden, args.rows), programs.FFN, args.layer))
+    _check_work(memory, args.buffers, args.layer, programs.FFN)
 
 
 def combine(memory: Memory, args: LayerArgs) -> None:
@@ -191,12 +224,14 @@ class _Model:
         _MARK.pack_into(memory.write(_rows(buffers, buffers.normed, rows)), 0, number)
         counts = [chosen >> expert & 1 for expert in range(self._num_experts)]
         memory.write(buffers.router_counts)[:] = struct.pack(f"<{self._num_experts}i", *counts)
+        _mark_work(memory, buffers, number)
 
     def experts(self, memory: Memory, args: ExpertsArgs) -> None:
         buffers, rows, layer = args.buffers, args.rows, args.layer
         number, chosen = _PAIR.unpack_from(memory.read(_rows(buffers, buffers.router_ids, rows)), 0)
         if _MARK.unpack_from(memory.read(_rows(buffers, buffers.normed, rows)), 0)[0] != number:
             raise WrongBytes(f"experts of layer {layer}: the rows are not those that the router saw")
+        _check_work(memory, buffers, number, programs.EXPERTS)
         outputs = memory.write(_rows(buffers, buffers.expert_rows, rows))
         done_number, done, done_layer = _DONE.unpack_from(outputs, 0)
         if (done_number, done_layer) != (number, layer):

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from strata.commands.option_table import OPTIONS, SWITCHES, Option, Switch
-from strata.core.config.switches import LendingSwitches, switch_notices
-from strata.core.config.values import ServeConfig, draft_notices
+from strata.config.switches import LendingSwitches, switch_notices
+from strata.config.values import ServeConfig, draft_notices, slab_notices
 from strata.core.errors import ConfigError
 
 CONFIG_OPTION = "config"
@@ -75,7 +75,8 @@ def resolve(model: str, command_line: Mapping[str, Written], environment: Mappin
         )
         for variable in found_there
     }
-    notices = (*_unknown_variables(environment), *switch_notices(config.switches), *draft_notices(config))
+    idle = (*switch_notices(config.switches), *draft_notices(config), *slab_notices(config))
+    notices = (*_unknown_variables(environment), *idle)
     return Resolved(config, notices, sources, file)
 
 

@@ -21,7 +21,7 @@ from strata.commands.demo_model import demo_model
 from strata.commands.demo_report import DemoFigures, Turn, check_demo, figures_of, read_card, report_lines
 from strata.commands.options import DemoOptions
 from strata.commands.terminal_text import Sanitizer
-from strata.core.config.values import ServeConfig
+from strata.config.values import ServeConfig
 from strata.core.errors import ConfigError
 from strata.planning import plan_model
 

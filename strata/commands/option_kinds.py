@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from strata.core.config.values import Mtp, Prefill
+from strata.config.values import Mtp, Prefill
 from strata.core.units import GIB, parse_size
 
 MAX_WHOLE = 2**53

@@ -16,10 +16,10 @@ from strata.commands.option_kinds import (
     one_of,
     whole_number,
 )
-from strata.core.config.context import MAX_DEFAULT_CONTEXT_TOKENS
-from strata.core.config.not_yet import NOT_YET
-from strata.core.config.switches import DEFAULT_REPEAT_MIN_TOKENS, MIN_REPEAT_MIN_TOKENS, switch_name
-from strata.core.config.values import (
+from strata.config.context import MAX_DEFAULT_CONTEXT_TOKENS
+from strata.config.not_yet import NOT_YET
+from strata.config.switches import DEFAULT_REPEAT_MIN_TOKENS, MIN_REPEAT_MIN_TOKENS, switch_name
+from strata.config.values import (
     DEFAULT_CHECKPOINT_BYTES,
     DEFAULT_PARKED_BYTES,
     DEFAULT_TRACE_COMMANDS,

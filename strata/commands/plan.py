@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from strata.commands.card_map import OwnedBytes, render_map
 from strata.commands.drafter_text import drafter_json, drafter_line
-from strata.core.config.values import ServeConfig
-from strata.core.lending.policy import NEVER, LendingPolicy
-from strata.core.memory.planner import Plan
+from strata.config.values import ServeConfig
+from strata.core.errors import Refusal
+from strata.core.memory.planner import Plan, plan_card
+from strata.core.memory.policy import NEVER, LendingPolicy
 from strata.core.memory.read_plan import ReadPlan
 from strata.core.memory.shapes import kv_layout_of
 from strata.core.serving.checkpoints import num_checkpoints, parked_space_bytes
@@ -47,6 +49,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "drafter": drafter_json(plan.inventory.drafter, num_experts_used=plan.inventory.num_experts_used),
         "room_slots": len(plan.room),
         "loans": [loan_json(name, read) for name, read in loans_of(plan)],
+        "slab_bytes": plan.prompt.slab_bytes,
+        "slab_more_cache_slots": _more_slots(plan),
         "pack_bytes": plan.pack.size_bytes,
         "staging_bytes": plan.staging.size_bytes,
         "parked_bytes": plan.options.parked_bytes,
@@ -114,6 +118,20 @@ def loan_lines(plan: Plan) -> Iterator[str]:
         yield f"          segments are lent to {_takers(plan.options.policy)}"
 
 
+def slab_line(plan: Plan) -> str:
+    """What is won where programs of a chunk work in the tail of what it borrows."""
+    size, more = format_bytes(plan.prompt.slab_bytes), _more_slots(plan)
+    return f"slab      {size} of scratch behind the longest read's ring, {more:,} more cache slots than without"
+
+
+def _more_slots(plan: Plan) -> int:
+    """Cache slots that the same card has beyond those it would have with a region for scratch; 0 without a slab."""
+    if not plan.prompt.slab_bytes:
+        return 0
+    without = plan_card(plan.inventory, plan.arena_bytes, replace(plan.options, has_slab=False))
+    return len(plan.slots) - (0 if isinstance(without, Refusal) else len(without.slots))
+
+
 def _takers(policy: LendingPolicy) -> str:
     """Who reads on lent segments. The server starts with them out, so the first request has them whatever it reads."""
     if policy.repeat_min_tokens == NEVER:
@@ -148,6 +166,8 @@ def plan_lines(plan: Plan) -> list[str]:
     if plan.no_loan:
         lines.append(f"          {plan.no_loan}")
     lines += loan_lines(plan)
+    if plan.prompt.slab_bytes:
+        lines.append(slab_line(plan))
     if inventory.num_pairs:
         lines.append(
             f"experts   {inventory.num_pairs:,} blobs, {format_bytes(inventory.expert_bytes)}; "

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 
 from strata.commands.doctor import refuse_without_card
-from strata.core.config.values import DeviceChoice, ServeConfig
+from strata.config.values import DeviceChoice, ServeConfig
 from strata.core.errors import ConfigError
 from strata.planning import plan_model
 from strata.trace.keeper import check_target

@@ -17,10 +17,10 @@ from strata.commands.options import (
 )
 from strata.commands.serve_options import written_options
 from strata.commands.source_names import named_by_source
-from strata.core.config.context import MIN_CONTEXT_TOKENS
-from strata.core.config.lending import check_place
-from strata.core.config.refusals import check_config
-from strata.core.config.values import Command, ServeConfig
+from strata.config.context import MIN_CONTEXT_TOKENS
+from strata.config.lending import check_place
+from strata.config.refusals import check_config
+from strata.config.values import Command, ServeConfig
 from strata.core.errors import ConfigError, Refusal
 
 

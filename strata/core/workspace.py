@@ -30,6 +30,14 @@ Workspace = tuple[WorkArea, ...]
 """All areas that are in use at the same time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """`areas` of one workspace, and the programs that share it."""
+
+    programs: tuple[str, ...]
+    areas: Workspace
+
+
 def carve_workspace(workspace: Workspace, scratch: Extent, *, max_rows: int) -> Mapping[str, Extent]:
     """Each area by its name, on the 256-byte grid. Overrunning `scratch` is our mistake."""
     offset_bytes, areas = 0, {}

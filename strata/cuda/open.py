@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from strata.core.extent import Extent
@@ -10,6 +11,7 @@ from strata.cuda.card import Card, CardLimits
 from strata.cuda.device import CardParts, CudaDevice
 from strata.cuda.driver import Driver, load_api
 from strata.cuda.held import Held
+from strata.cuda.lock import CardLock
 from strata.cuda.memory import Views
 from strata.cuda.pinned import BLOCK_BYTES, HostMemory
 from strata.cuda.streams import Streams
@@ -34,6 +36,7 @@ def open_device(
     behind_bytes: int = 0,
     parked_bytes: int = 0,
     ordinal: int = 0,
+    lock_folder: Path | None = None,
     max_pinned_bytes: int | None = None,
     block_bytes: int = BLOCK_BYTES,
     digest: Callable[[Any], Any] | None = None,
@@ -42,8 +45,9 @@ def open_device(
 ) -> CudaDevice:
     """A card of `arena_bytes`, whatever more the real one has, and `behind_bytes` of addresses behind them. Takes all
     of its memory now: the arena's segments, and pack, staging and parked memory on the host, of whose pack at most
-    `max_pinned_bytes` are pinned. `digest` replaces the digest in torch operations (`torch_views.DigestProgram`). `api`
-    and `make_views` default to the driver's binding and torch.
+    `max_pinned_bytes` are pinned. With a `lock_folder` no other process may lend memory of the card meanwhile. `digest`
+    replaces the digest in torch operations (`torch_views.DigestProgram`). `api` and `make_views` default to the
+    driver's binding and torch.
 
     Raises ConfigError for what can be changed (sizes, no card, no room on it), CudaFailure for the rest; either way
     everything is given back."""
@@ -52,6 +56,8 @@ def open_device(
     with Held() as held:
         card = Card(driver, ordinal=ordinal)
         held.add(card.close)
+        if lock_folder is not None:
+            held.add(CardLock(card.uuid, folder=lock_folder).close)
         arena = Arena(card, arena_bytes=arena_bytes, segment_bytes=segment_bytes, behind_bytes=behind_bytes)
         held.add(arena.close)
         pack = HostMemory(

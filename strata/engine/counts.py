@@ -8,9 +8,10 @@ from strata.core import programs
 from strata.core.commands import Access, Command, Copy, Launch, Map, Stream, Transfer
 from strata.core.extent import HostExtent, HostSpace
 from strata.core.lending.loan import CACHE, PROMPT
-from strata.core.lending.room import BLOCK
 from strata.core.lending.segments import Act
+from strata.core.memory.fixed import BLOCK
 from strata.core.memory.planner import Plan
+from strata.core.memory.scratch import SCRATCH
 from strata.core.serving.launches import is_blob, is_blob_of
 
 
@@ -19,7 +20,8 @@ class RunnerCounts:
     """Since start; prompt and windows together. `ring_entries`: blobs copied through the ring; `lent_bytes` of the
     expert cache were given to reads in `num_loans` loans, `refilled_bytes` copied back into lent slots; `room_bytes`
     were copied back into the block behind `num_rooms` rooms, `restored_bytes` into regions whose segments were away;
-    `parked_bytes` and `unparked_bytes` of conversations were copied to host memory and back."""
+    `parked_bytes` and `unparked_bytes` of conversations were copied to host memory and back. `slab_bytes` of what was
+    lent were scratch; `scratch_classes`: sizes of buffers that were used in the region that is not lent."""
 
     expert_reads_hit: int = 0
     expert_reads_missed: int = 0
@@ -37,6 +39,9 @@ class RunnerCounts:
     num_verified: int = 0  # pieces that came home, held against the pack
     parked_bytes: int = 0
     unparked_bytes: int = 0
+    slab_bytes: int = 0
+    reclaim_s: float = 0.0  # that loans took to come home
+    scratch_classes: frozenset[int] = frozenset()
 
 
 def with_act(counts: RunnerCounts, act: Act) -> RunnerCounts:
@@ -57,7 +62,10 @@ def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan)
     The drafter is the layer behind the last. What goes to parked memory or comes from it is a conversation; behind the
     bytes for those, it is a checkpoint."""
     more: Counter[str] = Counter()
+    classes = counts.scratch_classes
     for command in commands:
+        if isinstance(command, Launch):
+            classes |= {write.extent.size_bytes for write in command.writes if write.owner == SCRATCH}
         if isinstance(command, Copy) and command.stream is Stream.COPY:
             for pair in command.pairs:
                 _count_copy(more, pair.target, num_layers=plan.inventory.num_layers)
@@ -70,9 +78,10 @@ def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan)
             hits = owners.count(CACHE)
             more["expert_reads_hit"] += hits
             more["expert_reads_missed"] += len(owners) - hits
-    if not any(more.values()):
+    if not any(more.values()) and classes == counts.scratch_classes:
         return counts
-    return replace(counts, **{name: getattr(counts, name) + number for name, number in more.items()})
+    sums = {name: getattr(counts, name) + number for name, number in more.items()}
+    return replace(counts, scratch_classes=classes, **sums)
 
 
 def _count_copy(more: Counter[str], target: Access | HostExtent, *, num_layers: int) -> None:

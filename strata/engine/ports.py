@@ -31,11 +31,13 @@ class EngineStatistics:
     ring_entries: int  # blobs that went through the ring
     num_loans: int  # times that cache slots were lent to a read
     lent_bytes: int  # given to reads, summed over the loans
+    slab_bytes: int  # of what was lent, for programs of a chunk to work in
     refilled_bytes: int  # copied back into lent slots
     num_rooms: int  # times that the drafter's block was ring
     room_bytes: int  # copied back into it
     num_segment_loans: int  # times that segments went behind the arena, the one of the start included
     restored_bytes: int  # copied back into regions that were away
+    reclaim_s: float  # that loans took to come home, summed
     num_verified: int  # pieces that came home, held against the pack: --verify-lent
     num_drafts: int  # tokens that were drafted
     num_drafts_accepted: int  # of them, those that the model then said

@@ -4,6 +4,7 @@ Decides nothing: the machine says what to submit and what to wait for, the calle
 what it submits, for the statistics.
 """
 
+import logging
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from strata.core.serving.machine import Machine
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.recurrent_state import commit_launches
 from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
+from strata.core.serving.standing import HOME
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
 from strata.core.serving.states import Closing, Homing, Idle, Lending, Reading, State, Windowing, first_state, landed
 from strata.core.serving.steps import (
@@ -38,11 +40,15 @@ from strata.core.serving.steps import (
     Started,
 )
 from strata.core.serving.windows import commit_graph, graph_rows, window_graph
+from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
 from strata.engine.counts import RunnerCounts, with_act, with_commands
 
 DigestOf = Callable[[memoryview], int]
 MAX_RECOVERIES = 3
+TOLD_SCRATCH_BYTES = 4 * MIB
+"""A class of at least so much that a slab would have saved is told of (`lending.md` 3.3)."""
+log = logging.getLogger(__name__)
 _TOUCHING = GenerationRequest("touch", (0, 0, 0), 1, SamplingParams(temperature=0.0))
 
 
@@ -95,7 +101,8 @@ class Runner:
     """`terminators` end a reply, and in a prompt a turn: behind them a read is cut (`strata.core.serving.cuts`).
     `pause` is called while a device has nothing to report yet; the twin always has. With `is_touched`, `start` runs
     every program once: on a card, a kernel is compiled when it runs for the first time. `digest` is the positional
-    digest of host bytes, for plans that verify what was lent."""
+    digest of host bytes, for plans that verify what was lent; `clock` gives seconds, for the time that a loan takes to
+    come home."""
 
     def __init__(
         self,
@@ -106,10 +113,12 @@ class Runner:
         *,
         is_touched: bool = False,
         digest: DigestOf | None = None,
+        clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         description = device.describe()
         assert digest is not None or not recipe.plan.options.policy.is_verified, "nothing to verify with"
-        self._digest = digest
+        self._digest, self._clock = digest, clock
+        self._reclaim_began_s: float | None = None
         self._device, self._recipe, self._terminators, self._pause = device, recipe, tuple(terminators), pause
         self._places = Addresses(description.arena_address, description.pack_address)
         self._machine = Machine(recipe, self._places, frozenset(terminators))
@@ -148,7 +157,7 @@ class Runner:
         while not isinstance(outcome := self.advance(is_cancelled=False), HasClosed):
             if isinstance(outcome, HasSampled):
                 self.end()
-        self._counts = self._began = RunnerCounts()
+        self._counts = self._began = RunnerCounts(scratch_classes=self._counts.scratch_classes)
         self._publish()
 
     def begin(self, request: GenerationRequest) -> int:
@@ -172,6 +181,7 @@ class Runner:
             refilled_bytes=self._counts.refilled_bytes - self._began.refilled_bytes,
             room_bytes=self._counts.room_bytes - self._began.room_bytes,
             restored_bytes=self._counts.restored_bytes - self._began.restored_bytes,
+            reclaim_ms=1e3 * (self._counts.reclaim_s - self._began.reclaim_s),
             parked_bytes=self._counts.parked_bytes - self._began.parked_bytes,
             unparked_bytes=self._counts.unparked_bytes - self._began.unparked_bytes,
         )
@@ -249,8 +259,15 @@ class Runner:
         return self._snapshot
 
     def _step(self, event: ServingEvent) -> None:
+        was_restoring = self._state.at.is_restoring
         self._state, orders = self._machine.step(self._state, event)
-        self._read = _with_geometry(self._read, self._state, self._recipe.plan)
+        if self._state.at.is_restoring and not was_restoring:
+            self._reclaim_began_s = self._clock()
+        elif was_restoring and not self._state.at.is_restoring:
+            self._note_home()
+        before, self._read = self._read, _with_geometry(self._read, self._state, self._recipe.plan)
+        if self._read.slab_bytes > before.slab_bytes:
+            self._counts = replace(self._counts, slab_bytes=self._counts.slab_bytes + self._read.slab_bytes)
         self._order(orders)
         self._state = landed(self._state)
         self._publish()
@@ -269,10 +286,14 @@ class Runner:
             self._counts = with_act(self._counts, act)
         self._device.submit(orders.commands)
         result = self._recipe.plan.verifier.window.result
+        had_classes = self._counts.scratch_classes
         self._counts = with_commands(self._counts, orders.commands, self._recipe.plan)
         for command in orders.commands:
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
+        for size_bytes in sorted(self._counts.scratch_classes - had_classes):
+            if size_bytes >= TOLD_SCRATCH_BYTES:
+                log.info("prefill scratch: device 0 takes a new %d MiB buffer", size_bytes // MIB)
         self._awaits, self._checks = orders.awaits, orders.checks
 
     def _gather(self, *, is_draining: bool = False) -> None:
@@ -289,11 +310,19 @@ class Runner:
                     raise kind(event.message, event.command)
                 assert isinstance(event, Reached)
                 missing.discard(event.tag)
+                if event.tag.startswith(f"{HOME} ") and not self._state.at.is_coming_home:
+                    self._note_home()
             if missing and not events:
                 self._pause()
         checks, self._awaits, self._checks = self._checks, (), ()
         for check in checks:
             self._check(check)
+
+    def _note_home(self) -> None:
+        """All that was lent is home, as far as the host knows since now."""
+        if self._reclaim_began_s is not None:
+            reclaim_s = self._counts.reclaim_s + self._clock() - self._reclaim_began_s
+            self._counts, self._reclaim_began_s = replace(self._counts, reclaim_s=reclaim_s), None
 
     def _check(self, check: Check) -> None:
         """Raises DeviceError: what came home wrong is copied again by the recovery."""
@@ -351,6 +380,7 @@ def _with_geometry(read: ReadFacts, state: State, plan: Plan) -> ReadFacts:
         ring_slots=len(layout.ring),
         lent_slots=len(loan.slots) if loan else 0,
         lent_bytes=loan.extent.size_bytes if loan else 0,
+        slab_bytes=layout.slab_bytes,
         room_slots=len(state.at.room.slots) if state.at.room else 0,
         moved_segments=plan.zone.num_segments if plan.zone and has_segments else 0,
     )

@@ -33,9 +33,10 @@ def read_line(timings: Timings) -> str:
     ring = f"{read.ring_slots - read.room_slots} + {read.room_slots}" if read.room_slots else f"{read.ring_slots}"
     lent = f"{read.lent_slots} slots lent, {format_bytes(read.lent_bytes)}" if read.lent_slots else "no slots lent"
     moved = f", {read.moved_segments} segments moved" if read.moved_segments else ""
+    slab = f", {format_bytes(read.slab_bytes)} of it slab" if read.slab_bytes else ""
     return (
         f"read {timings.prompt_n} tokens from {read.read_from}: chunk {read.chunk_tokens}, ring {ring}, "
-        f"{read.ring_entries} entries, {lent}{moved}{_parts(read)}, {timings.prompt_per_second:.1f} tok/s"
+        f"{read.ring_entries} entries, {lent}{slab}{moved}{_parts(read)}, {timings.prompt_per_second:.1f} tok/s"
     )
 
 
@@ -150,11 +151,13 @@ class Steward:
             ring_entries=counts.ring_entries,
             num_loans=counts.num_loans,
             lent_bytes=counts.lent_bytes,
+            slab_bytes=counts.slab_bytes,
             refilled_bytes=counts.refilled_bytes,
             num_rooms=counts.num_rooms,
             room_bytes=counts.room_bytes,
             num_segment_loans=counts.num_segment_loans,
             restored_bytes=counts.restored_bytes,
+            reclaim_s=counts.reclaim_s,
             num_verified=counts.num_verified,
             num_drafts=counts.num_drafts,
             num_drafts_accepted=counts.num_drafts_accepted,

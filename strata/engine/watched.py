@@ -35,11 +35,12 @@ class WatchedRunner(Runner):
         *,
         is_touched: bool = False,
         digest: DigestOf | None = None,
+        clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._watch = watch
         self._told: BaseException | None = None  # what `recover` is called for
         self._is_advancing = False
-        super().__init__(device, recipe, terminators, pause, is_touched=is_touched, digest=digest)
+        super().__init__(device, recipe, terminators, pause, is_touched=is_touched, digest=digest, clock=clock)
 
     def start(self) -> None:
         with _Told(self):

@@ -47,6 +47,7 @@ _COUNTERS = (
     ("ring_entries", "strata_ring_entries", "Blobs that went through the ring"),
     ("num_loans", "strata_loans", "Times that cache slots were lent to a read"),
     ("lent_bytes", "strata_lent_bytes", "Bytes given to reads, summed over the loans"),
+    ("slab_bytes", "strata_slab_bytes", "Of what was lent, bytes for programs of a chunk to work in"),
     ("refilled_bytes", "strata_refilled_bytes", "Bytes copied back into lent slots"),
     (
         "num_rooms",
@@ -56,6 +57,7 @@ _COUNTERS = (
     ("room_bytes", "strata_room_bytes", "Bytes copied back into the drafter's block"),
     ("num_segment_loans", "strata_segment_loans", "Times that segments were moved behind the arena, at start included"),
     ("restored_bytes", "strata_restored_bytes", "Bytes copied back into regions whose segments were away"),
+    ("reclaim_s", "strata_reclaim_seconds", "Seconds that loans took to come home, summed over the requests"),
     (
         "num_verified",
         "strata_lent_pieces_verified",

@@ -18,7 +18,7 @@ from strata.commands.child_server import ChildFailed, child_server
 from strata.commands.demo import TURNS, serve_command, show
 from strata.commands.options import DEMO_DEFAULTS, DEMO_FIXED, DEMO_MODEL_DEFAULTS, DemoOptions
 from strata.commands.starting import resolve_demo
-from strata.core.config.values import DeviceChoice, ServeConfig
+from strata.config.values import DeviceChoice, ServeConfig
 from strata.core.errors import ConfigError
 from strata.core.units import MIB
 from tests.commands import fake_server

@@ -14,9 +14,9 @@ from strata.cli import build_parser
 from strata.commands.config_sources import MAX_FILE_BYTES, read_switches, resolve
 from strata.commands.option_table import OPTIONS, SWITCHES
 from strata.commands.serve_options import written_options
-from strata.core.config.not_yet import NOT_YET
-from strata.core.config.refusals import check_config
-from strata.core.config.values import DeviceChoice, Mtp, Prefill, ServeConfig
+from strata.config.not_yet import NOT_YET
+from strata.config.refusals import check_config
+from strata.config.values import DeviceChoice, Mtp, Prefill, ServeConfig
 from strata.core.errors import ConfigError
 from strata.core.kv import KvFormat
 from strata.core.units import GIB, KIB, MIB

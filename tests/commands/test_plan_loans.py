@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 
 from strata.commands.plan import lending_line, loans_of, plan_json, plan_lines
-from strata.core.config.switches import LendingSwitches
-from strata.core.config.values import ServeConfig
+from strata.config.switches import LendingSwitches
+from strata.config.values import ServeConfig
 from strata.core.errors import ConfigError
-from strata.core.lending.policy import NO_LENDING, LendingPolicy
 from strata.core.memory.planner import Plan, plan_card
+from strata.core.memory.policy import NO_LENDING, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
+from strata.core.units import MIB
 from strata.planning import plan_model
+from tests.engine.scratch_models import working_inventory
 from tests.engine.symbolic_card import drafting_inventory
 
 ALL = LendingPolicy(room_min_tokens=0, is_elastic=True, lends_block=True, lends_head=True)
@@ -73,6 +75,26 @@ def test_the_plan_says_which_requests_have_segments_lent():
     again = "\n".join(plan_lines(plan_of(replace(ALL, repeat_min_tokens=1500), min_cache_slots=4)))
     assert "lent to the first request after the start alone; STRATA_PREFILL_REPEAT_LOAN=1 lends them" in once
     assert "lent to the first request after the start, and to those of 1,500 fresh tokens and more" in again
+
+
+def slab_plan(**rest: object) -> Plan:
+    plan = plan_card(working_inventory(), 6 * MIB, PlanOptions(2500, **rest))  # type: ignore[arg-type]
+    assert isinstance(plan, Plan), plan
+    return plan
+
+
+def test_the_plan_says_how_many_more_slots_there_are_with_a_slab():
+    on, off = (slab_plan(min_cache_slots=8, has_slab=flag) for flag in (True, False))
+    more = len(on.slots) - len(off.slots)
+    told = plan_json(on)
+    assert (told["slab_bytes"], told["slab_more_cache_slots"]) == (on.prompt.slab_bytes, more)
+    assert more > 0 and on.prompt.slab_bytes > 0
+    (line,) = (line for line in plan_lines(on) if line.startswith("slab"))
+    assert line == f"slab      1.8 MiB of scratch behind the longest read's ring, {more} more cache slots than without"
+    told = plan_json(off)
+    assert (told["slab_bytes"], told["slab_more_cache_slots"]) == (0, 0)
+    assert not [line for line in plan_lines(off) if line.startswith("slab")]
+    assert any(region["owner"] == "scratch" for region in told["regions"])
 
 
 def config(model: Path, *, vram_mib: int) -> ServeConfig:

@@ -6,7 +6,7 @@ import pytest
 
 from strata.commands.config_sources import resolve
 from strata.commands.source_names import name_by_source, named_by_source
-from strata.core.config.refusals import check_config
+from strata.config.refusals import check_config
 from strata.core.errors import ConfigError
 
 

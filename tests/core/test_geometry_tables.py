@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from strata.core.extent import Extent
 from strata.core.inventory import DrafterInventory
-from strata.core.lending.policy import LendingPolicy
-from strata.core.lending.room import room_slots
 from strata.core.memory.fixed import carve_fixed
 from strata.core.memory.planner import Plan, plan_card
-from strata.core.memory.shapes import STREAM_RING_BYTES, PlanOptions, ring_rule
+from strata.core.memory.policy import LendingPolicy
+from strata.core.memory.shapes import STREAM_RING_BYTES, PlanOptions, ring_rule, room_slots
 from strata.core.units import MIB, align_up
 from tests.core.test_planner import inventory
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from strata.core.errors import Refusal
 from strata.core.inventory import DrafterInventory, ModelInventory, StateKind, WeightItem
-from strata.core.lending.policy import LendingPolicy
-from strata.core.memory.layout import Bump, carve_prompt, price_prompt
+from strata.core.memory.bump import Bump
+from strata.core.memory.layout import carve_prompt, price_prompt
 from strata.core.memory.planner import Plan, check_plan, plan_card
+from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions, ring_rule
 from strata.core.memory.staging import DIGEST_BYTES
 from strata.core.serving.masters import masters_of, pairs_home
@@ -160,8 +161,9 @@ def test_more_bytes_never_give_a_smaller_plan(first, second, min_cache_slots):
 def test_price_is_carve(chunk_tokens, ring_slots, base):
     bump = Bump(base)
     start = bump.offset_bytes
-    carve_prompt(bump, inventory(), chunk_tokens=chunk_tokens, ring_slots=ring_slots)
-    price_bytes = price_prompt(inventory(), chunk_tokens=chunk_tokens, ring_slots=ring_slots)
+    sizes = {"chunk_tokens": chunk_tokens, "ring_slots": ring_slots}
+    carve_prompt(bump, inventory(), **sizes, scratch=None)
+    price_bytes = price_prompt(inventory(), **sizes, has_slab=True)
     assert bump.offset_bytes - start == price_bytes
 
 

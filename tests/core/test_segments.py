@@ -11,9 +11,9 @@ from strata.core.errors import Refusal
 from strata.core.extent import Extent
 from strata.core.lending.ledger import Holding, Ledger
 from strata.core.lending.loan import LoanPhase
-from strata.core.lending.room import Room, room_slots
+from strata.core.lending.room import Room
 from strata.core.lending.segments import Act, Backing, SegmentLoan, at_home, release, restore
-from strata.core.memory.shapes import Region
+from strata.core.memory.shapes import Region, room_slots
 from strata.core.memory.zone import Zone, plan_zone
 
 SEGMENT = 10

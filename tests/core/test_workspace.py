@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.core.extent import Extent
-from strata.core.memory.layout import Bump, carve_prompt, carve_verifier, price_prompt
+from strata.core.memory.bump import Bump
+from strata.core.memory.layout import carve_verifier
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.launches import Recipe, window_launches
-from strata.core.workspace import WorkArea, carve_workspace, price_workspaces
+from strata.core.workspace import Work, WorkArea, carve_workspace, price_workspaces
 from tests.engine.symbolic_card import dense_reads, prompt, small_inventory, symbolic_card
 
 SIZES = st.integers(0, 5000)
@@ -32,17 +33,10 @@ def test_every_workspace_fits_the_price_of_all_and_its_areas_are_apart(sizes, ma
 
 
 def working(**change):
-    work = {"prompt_work": ((WorkArea("x", 40, 9),), (WorkArea("y", 3), WorkArea("z", 0, 5000)))}
+    attention = Work(("attention",), (WorkArea("x", 40, 9),))
+    moe = Work(("router", "experts"), (WorkArea("y", 3), WorkArea("z", 0, 5000)))
+    work = {"prompt_work": (attention, moe)}
     return replace(small_inventory(), **{**work, "window_work": ((WorkArea("w", 700, 0),),), **change})
-
-
-@given(st.integers(1, 9000), st.integers(0, 30))
-def test_the_price_of_a_chunk_holds_its_scratch(chunk_tokens, ring_slots):
-    sizes = {"chunk_tokens": chunk_tokens, "ring_slots": ring_slots}
-    layout = carve_prompt(Bump(), working(), **sizes)
-    assert layout.buffers.scratch.size_bytes == price_workspaces(working().prompt_work, max_rows=chunk_tokens)
-    with_scratch, without = (price_prompt(working(**change), **sizes) for change in ({}, {"prompt_work": ()}))
-    assert with_scratch - without == -(-layout.buffers.scratch.size_bytes // 256) * 256
 
 
 def test_a_window_has_scratch_of_its_own_rows():

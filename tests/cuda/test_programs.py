@@ -11,7 +11,7 @@ import torch
 
 from strata.core.errors import DeviceError
 from strata.core.kv import KvFormat
-from strata.core.lending.policy import LendingPolicy
+from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import SamplingParams
 from tests.cuda.builders import SEGMENT_BYTES
@@ -73,12 +73,13 @@ def test_logits_are_those_of_the_reference(tmp_path: Path, family: str, kv_forma
 
 
 def test_logits_have_the_same_bits_whatever_the_chunk_ring_cache_and_loan(tmp_path: Path):
-    """On lent slots the chunk's scratch is lent too, and every blob is at home again before the first window."""
-    path = write(tmp_path, "qwen3moe", layers=1, experts=32)
+    """Every blob is at home again before the first window; with a slab the chunk's scratch lies in lent slots too."""
+    path = write(tmp_path, "qwen3moe", layers=1, experts=64, ffn=64)
     geometries = {
         PlanOptions(64, chunk_tokens=16, ring_slots=1, num_cache_slots=2): 60,
         PlanOptions(64, chunk_tokens=64, ring_slots=8, num_cache_slots=8): 60,
-        PlanOptions(64, chunk_tokens=16, min_cache_slots=3): 10,
+        PlanOptions(64, chunk_tokens=16, min_cache_slots=3): 20,
+        PlanOptions(64, chunk_tokens=16, min_cache_slots=3, has_slab=True): 20,
     }
     seen = []
     for options, num_segments in geometries.items():
@@ -87,7 +88,8 @@ def test_logits_have_the_same_bits_whatever_the_chunk_ring_cache_and_loan(tmp_pa
             seen.append((ids, [row.view(torch.int32).tolist() for row in card.logits]))
             counts = card.runner.snapshot().counts
             assert (counts.ring_entries > 0, counts.num_loans) == (True, options.min_cache_slots == 3)
-    assert seen[1:] == seen[:1] * 2
+            assert (card.runner.read_facts().slab_bytes > 0) == options.has_slab
+    assert seen[1:] == seen[:1] * 3
 
 
 @SOAK
@@ -102,7 +104,7 @@ def test_segments_moved_behind_the_arena_change_no_bit(tmp_path: Path):
         segment_bytes=SEGMENT_BYTES,
     )
     seen = []
-    for options, num_segments in ((PlanOptions(64, chunk_tokens=16, num_cache_slots=8), 60), (elastic, 12)):
+    for options, num_segments in ((PlanOptions(64, chunk_tokens=16, num_cache_slots=8), 60), (elastic, 20)):
         with model_on_fake(path, options, arena_bytes=num_segments * SEGMENT_BYTES, is_touched=False) as card:
             ids = card.serve(IDS, max_tokens=2)
             seen.append((ids, [row.view(torch.int32).tolist() for row in card.logits]))

@@ -6,6 +6,7 @@ import pytest
 
 from strata import boot_card
 from strata.boot_card import open_card
+from strata.config.values import Mtp
 from strata.core.errors import ConfigError, ModelError
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.launches import blob_content
@@ -14,6 +15,7 @@ from tests.cuda.builders import PAGE_BYTES, SEGMENT_BYTES, fake_driver
 from tests.cuda.fake_driver import CUresult, FakeDriver
 from tests.cuda.host_views import HostViews
 from tests.cuda.model_on_fake import plan_on_card
+from tests.fixtures.lend_model import NUM_EXPERTS, write_lend_model, write_lend_pair
 from tests.fixtures.models import write_random_model
 
 SMALL = {"hidden": 32, "heads": 2, "kv_heads": 1, "ffn": 32, "vocab": 288}
@@ -26,7 +28,8 @@ def planned(tmp_path: Path) -> PlannedModel:
 
 
 def opened(planned: PlannedModel, fake: FakeDriver):
-    return open_card(planned, api=fake, make_views=HostViews, torch_device="cpu")
+    folder = planned.file.path.parent
+    return open_card(planned, api=fake, make_views=HostViews, torch_device="cpu", lock_folder=folder)
 
 
 def test_the_pack_holds_every_weight_before_anything_is_mapped(planned: PlannedModel) -> None:
@@ -39,6 +42,23 @@ def test_the_pack_holds_every_weight_before_anything_is_mapped(planned: PlannedM
         assert device.statistics().mapped_bytes == 0
         device.close()
         assert fake.leftovers() == {}
+
+
+@pytest.mark.slow
+def test_a_drafter_of_a_file_of_its_own_is_packed_as_that_of_the_model(tmp_path: Path) -> None:
+    pair, whole = write_lend_pair(tmp_path), write_lend_model(tmp_path / "model.gguf")
+    options = PlanOptions(64, chunk_tokens=16, num_cache_slots=7, window_rows=2)
+    packs = []
+    for path, mtp in ((whole, Mtp()), (pair.trunk, Mtp(str(pair.drafter)))):
+        planned = plan_on_card(path, options, arena_bytes=512 * SEGMENT_BYTES, mtp=mtp)
+        pack, drafter = planned.plan.pack, planned.spec.drafter
+        assert drafter is not None and len(pack.block) == NUM_EXPERTS
+        with fake_driver() as fake:
+            device = opened(planned, fake)
+            blobs = [bytes(device.host(home)) for home in pack.block]
+            packs.append((blobs, {name: bytes(device.host(pack.weights[name])) for name in drafter.dense}))
+            device.close()
+    assert packs[0] == packs[1] and len(set(packs[0][0])) == NUM_EXPERTS
 
 
 def test_a_pack_that_cannot_be_pinned_whole_is_refused_with_the_missing_bytes(planned: PlannedModel) -> None:
@@ -77,3 +97,19 @@ def test_a_card_without_attributes_is_refused_and_given_back(planned: PlannedMod
         with pytest.raises(Exception, match="cuDeviceGetAttribute failed"):
             opened(planned, fake)
         assert fake.leftovers() == {}
+
+
+def test_a_card_whose_memory_is_lent_is_locked_until_it_is_closed(tmp_path: Path) -> None:
+    """Invariant 45: the second one is refused before it takes anything, and a plan that lends nothing asks nobody."""
+    path = write_random_model(tmp_path / "lends.gguf", arch="qwen3moe", experts=64, **{**SMALL, "ffn": 64}, layers=1)
+    lending = plan_on_card(path, PlanOptions(64, chunk_tokens=16, min_cache_slots=3), arena_bytes=40 * SEGMENT_BYTES)
+    alone = plan_on_card(path, PlanOptions(64, chunk_tokens=16, num_cache_slots=7), arena_bytes=64 * SEGMENT_BYTES)
+    assert lending.plan.lends and not alone.plan.lends
+    with fake_driver() as fake, fake_driver() as other:
+        first = opened(lending, fake)
+        with pytest.raises(ConfigError, match="another process lends memory of card GPU-"):
+            opened(lending, other)
+        assert other.leftovers() == {}
+        opened(alone, other).close()
+        first.close()
+        opened(lending, other).close()

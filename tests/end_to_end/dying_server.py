@@ -4,7 +4,7 @@ import sys
 from functools import partial
 
 from strata import boot
-from strata.core.config.values import ServeConfig
+from strata.config.values import ServeConfig
 from strata.core.errors import DeviceError
 from strata.planning import plan_model
 

@@ -10,7 +10,7 @@ import torch
 from sim.bytes import BytesPayload
 from sim.device import Faults, SimDevice, describe_twin
 from strata.boot import digest_of, fill_pack, pack_manifest
-from strata.core.config.values import Mtp, ServeConfig
+from strata.config.values import Mtp, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions

@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from strata.commands.serve import run
-from strata.core.config.values import ServeConfig
+from strata.config.values import ServeConfig
 
 
 class Stuck(MetaPathFinder):

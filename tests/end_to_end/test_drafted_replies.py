@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from strata.core.config.values import Mtp
+from strata.config.values import Mtp
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import Finished, GenerationRequest, SamplingParams, Text
 from strata.engine.reply import Reply

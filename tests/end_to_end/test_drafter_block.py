@@ -9,7 +9,7 @@ import pytest
 from strata.boot import pack_manifest
 from strata.commands.api_client import connect, get_json
 from strata.commands.child_server import child_server
-from strata.core.config.values import Mtp
+from strata.config.values import Mtp
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.launches import blob_content, weight_content
 from strata.model.pack_reader import PackReader

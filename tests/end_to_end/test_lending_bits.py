@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from strata.core.config.values import Mtp
+from strata.config.values import Mtp
 from strata.core.extent import Extent, HostExtent
-from strata.core.lending.policy import NO_LENDING, LendingPolicy
+from strata.core.memory.policy import NO_LENDING, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import ReadFacts
 from tests.end_to_end.real_card import RealCard, real_card

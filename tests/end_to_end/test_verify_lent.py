@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from strata.config.values import Mtp
 from strata.core.commands import Access, Command, Copy, Digest, Stream
-from strata.core.config.values import Mtp
 from strata.core.errors import DeviceError
 from strata.core.extent import Extent
-from strata.core.lending.policy import LendingPolicy
+from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from tests.end_to_end.real_card import RealCard, real_card
 from tests.engine import test_room

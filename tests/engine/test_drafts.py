@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strata.core.commands import GraphLaunch, Stream, Wait
 from strata.core.errors import DeviceError
 from strata.core.inventory import ModelInventory
-from strata.core.lending.policy import LendingPolicy
+from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.states import Windowing
 from strata.core.serving.windows import next_rows

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from strata.core.commands import Command, Copy, GraphLaunch, Map, Transfer, Unmap
 from strata.core.errors import DeviceError, Refusal
 from strata.core.events import Failed
-from strata.core.lending.policy import LendingPolicy
 from strata.core.memory.fixed import carve_fixed
 from strata.core.memory.planner import plan_card
+from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.states import Idle, Reading
 from tests.engine.every_command import SHARDS, indexes_of, kinds_of

@@ -11,10 +11,9 @@ from strata.core.errors import DeviceError, Refusal
 from strata.core.events import Failed
 from strata.core.extent import Extent
 from strata.core.inventory import DrafterInventory
-from strata.core.lending.policy import LendingPolicy
-from strata.core.lending.room import room_slots
 from strata.core.memory.planner import Plan, plan_card
-from strata.core.memory.shapes import PlanOptions
+from strata.core.memory.policy import LendingPolicy
+from strata.core.memory.shapes import PlanOptions, room_slots
 from strata.core.serving.states import Reading, Windowing
 from tests.engine.every_command import SHARDS, indexes_of, kinds_of
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card

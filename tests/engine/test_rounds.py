@@ -2,7 +2,7 @@
 
 import pytest
 
-from strata.core.lending.policy import LendingPolicy
+from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.states import Idle
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from strata.core.lending.policy import NO_LENDING, LendingPolicy
+from strata.core.memory.policy import NO_LENDING, LendingPolicy
 from strata.engine.counts import RunnerCounts
 from strata.engine.runner import Runner
 from tests.engine import test_elastic

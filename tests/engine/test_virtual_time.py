@@ -11,7 +11,7 @@ from sim.clock import Pace, ProgramPace, Times, VirtualClock
 from strata.core import programs
 from strata.core.commands import Access, Copy, CopyPair, Stream, size_of
 from strata.core.inventory import DrafterInventory, ModelInventory, WeightItem
-from strata.core.lending.policy import NEVER, LendingPolicy
+from strata.core.memory.policy import NEVER, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import ReadFacts
 from strata.core.serving.states import Closing, Lending, Reading

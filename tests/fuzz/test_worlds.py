@@ -30,6 +30,7 @@ def test_worlds_of_fixed_seeds_hold_and_show_what_they_should() -> None:
     assert not missed & {"second chunk on a loan", "more than one copy group refilled", "recovery repeated"}
     assert not missed & {"room opens", "prompt path grows", "room, slots and segments out at once"}
     assert not missed & {"room slot home before the read ends", "block restored behind the first window"}
+    assert not missed & {"slab of a loan", "scratch in its region"}
     assert not missed & {"cancelled in Reading lent", "fault in Reading lent", "recovered from Lending reserved"}
 
 

@@ -9,7 +9,7 @@ import gguf
 import numpy as np
 import pytest
 
-from strata.core.config.values import Mtp, ServeConfig
+from strata.config.values import Mtp, ServeConfig
 from strata.core.errors import ConfigError, ModelError
 from strata.core.inventory import DrafterInventory, WeightItem
 from strata.core.memory.pack import plan_pack

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from strata.core.config.refusals import check_config
-from strata.core.config.values import Mtp, ServeConfig
+from strata.config.refusals import check_config
+from strata.config.values import Mtp, ServeConfig
 from strata.core.errors import ModelError
 from strata.model.architecture import spec_of
 from strata.model.gguf.model_file import open_model

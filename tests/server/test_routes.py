@@ -215,6 +215,8 @@ async def test_metrics_show_the_engine_and_the_requests(client):
         "strata_ring_entries_total 3.0",
         "strata_loans_total 2.0",
         "strata_lent_bytes_total 8192.0",
+        "strata_reclaim_seconds_total 0.25",
+        "strata_slab_bytes_total 512.0",
         "strata_refilled_bytes_total 6144.0",
         "strata_lent_pieces_verified_total 8.0",
         "strata_ring_slots 8.0",

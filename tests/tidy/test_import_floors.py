@@ -54,16 +54,19 @@ TWIN = (
 OURS: dict[str, tuple[str, ...]] = {
     "strata/core": ("strata.core",),
     "strata/device.py": ("strata.core",),
+    "strata/config": ("strata.config", "strata.core"),
     "strata/model": ("strata.model", "strata.device", "strata.core", "kernels"),
     "strata/cuda": ("strata.cuda", "strata.device", "strata.core"),
     "strata/cuda/programs": ("strata.cuda", "strata.device", "strata.core", "kernels"),
     "strata/trace": ("strata.trace", "strata.device", "strata.core"),
     "strata/engine": ("strata.engine", "strata.device", "strata.core"),
     "strata/server": ("strata.server", "strata.engine", "strata.core"),
-    "strata/planning.py": ("strata.model", "strata.core"),
+    "strata/planning.py": ("strata.model", "strata.config", "strata.core"),
     "strata/host_memory.py": (),
     "strata/boot.py": ("strata", "sim"),
     "strata/boot_card.py": ("strata", "kernels"),
+    "strata/boot_replay.py": ("strata", "sim"),
+    "strata/replay_card.py": ("strata", "kernels"),
     "strata/card_speed.py": ("strata.cuda", "strata.device", "strata.core"),
     "strata/commands": ("strata",),
     "strata/cli.py": ("strata.commands", "strata.core.errors"),
@@ -81,6 +84,7 @@ OURS: dict[str, tuple[str, ...]] = {
 OTHERS: dict[str, frozenset[str]] = {
     "strata/core": frozenset(),
     "strata/device.py": frozenset(),
+    "strata/config": frozenset(),
     "strata/cuda": frozenset({"torch", "cuda"}),
     "strata/cuda/programs": frozenset({"torch"}),
     "strata/trace": frozenset(),
@@ -115,8 +119,8 @@ def violations(path: str, imports: tuple[Import, ...]) -> Iterator[str]:
             if not any(is_inside(each.module, allowed) for allowed in OURS[entry]):
                 yield f"{each}: {entry} may import of ours only {', '.join(OURS[entry]) or 'nothing'}"
         elif top in STANDARD:
-            if entry in ("strata/core", "strata/device.py") and top in IMPURE:
-                yield f"{each}: the core has no clock, no chance and no world"
+            if entry in ("strata/core", "strata/device.py", "strata/config") and top in IMPURE:
+                yield f"{each}: core and options have no clock, no chance and no world"
         elif entry in OTHERS and top not in OTHERS[entry]:
             yield f"{each}: {entry} may import of others only {', '.join(sorted(OTHERS[entry])) or 'nothing'}"
         if entry == "sim" and is_inside(each.module, "sim.world"):
@@ -136,7 +140,7 @@ def test_only_boot_imports_sim_in_strata() -> None:
     importers = {
         relative(path) for path in python_files("strata") for each in imports_of(path) if is_inside(each.module, "sim")
     }
-    assert importers <= {"strata/boot.py"}
+    assert importers <= {"strata/boot.py", "strata/boot_replay.py"}
 
 
 def test_only_boot_and_the_body_itself_import_cuda_in_strata() -> None:
@@ -146,7 +150,7 @@ def test_only_boot_and_the_body_itself_import_cuda_in_strata() -> None:
         for each in imports_of(path)
         if is_inside(each.module, "strata.cuda") and not relative(path).startswith("strata/cuda/")
     }
-    assert importers <= {"strata/boot_card.py", "strata/card_speed.py"}
+    assert importers <= {"strata/boot_card.py", "strata/card_speed.py", "strata/replay_card.py"}
 
 
 @pytest.mark.parametrize("path", ["open", "device", "arena", "pinned", "driver", "card"])
@@ -162,6 +166,9 @@ def test_the_body_without_a_card_needs_no_torch(path: str) -> None:
         ("strata/core/a.py", "import os.path"),
         ("strata/core/a.py", "def f():\n    import time"),
         ("strata/core/a.py", "from strata.device import Device"),
+        ("strata/core/a.py", "from strata.config.values import ServeConfig"),
+        ("strata/config/a.py", "import os"),
+        ("strata/config/a.py", "from strata.model.spec import ModelSpec"),
         ("strata/engine/a.py", "from strata.model.spec import ModelSpec"),
         ("strata/engine/a.py", "import torch"),
         ("strata/cuda/a.py", "from strata.model import spec"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sim.world.served import is_served, replay_served
 from strata.core.commands import Wait
 from strata.core.errors import DeviceError
-from strata.core.lending.policy import LendingPolicy
+from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving import borrowing
 from strata.trace.command_trace import CommandTrace

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from strata.core.commands import Transfer
 from strata.core.extent import Extent
 from strata.core.lending.loan import PROMPT, LoanPhase
-
-BLOCK = "block"
+from strata.core.memory.fixed import BLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +51,3 @@ class Room:
     @property
     def close(self) -> Transfer:
         return Transfer(self.extent, PROMPT, BLOCK, in_place=True)
-
-
-def room_slots(block_bytes: int, stride_bytes: int) -> int:
-    """Whole ring slots that a block has room for; 0 in a model whose experts are no blobs."""
-    return block_bytes // stride_bytes if stride_bytes else 0

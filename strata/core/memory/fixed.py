@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory, WeightItem
-from strata.core.lending.policy import LendingPolicy
-from strata.core.lending.room import BLOCK
-from strata.core.memory.layout import Bump, DraftLayout, VerifierLayout, carve_draft, carve_verifier, table_bytes
+from strata.core.memory.bump import Bump
+from strata.core.memory.layout import DraftLayout, VerifierLayout, carve_draft, carve_verifier, table_bytes
+from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions, Region, kv_layout_of
 
-WEIGHTS, DRAFTER, VERIFIER, DRAFT_HEAD, HEAD = "weights", "drafter", "verifier", "draft head", "head"
+WEIGHTS, DRAFTER, VERIFIER, BLOCK, DRAFT_HEAD, HEAD = "weights", "drafter", "verifier", "block", "draft head", "head"
 DRAFT = "draft"
 """What the drafter works in."""
 NAMES = (WEIGHTS, "table", "kv", "state", VERIFIER, DRAFT, DRAFTER, BLOCK, DRAFT_HEAD, HEAD)

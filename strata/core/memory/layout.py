@@ -1,17 +1,20 @@
 """Cutting buffers out of bytes by bumping. Price is carve: one function gives both the extents and, run from offset
 0, the bytes that they take, so the two can never disagree (`lending.md` 5, invariant 11).
 
-    prompt arena:  header | tokens | hidden | normed | attention | router ... | expert rows | scratch | addresses | ring
-    verifier:      the same pass buffers for one window | logits | sampler inputs | result | journals
+    prompt arena:  header | tokens | hidden | normed | attention | router ... | expert rows | addresses | ring | slab
+    verifier:      the same pass buffers for one window, scratch | logits | sampler inputs | result | journals
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from strata.core.commands import Access
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
+from strata.core.memory.bump import Bump
+from strata.core.memory.scratch import SCRATCH, SLAB_OWNER, carve_scratch
 from strata.core.programs import HEADER_BYTES, RESULT_BYTES, DraftBuffers, PassBuffers, WindowBuffers
 from strata.core.serving.request import SAMPLING_BYTES
-from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 from strata.core.workspace import Workspace, price_workspaces
 
 INT32_BYTES = 4
@@ -19,27 +22,18 @@ INT64_BYTES = 8
 FLOAT_BYTES = 4
 
 
-class Bump:
-    """Hands out extents one behind the other, each on the 256-byte grid. Lives for one carve."""
-
-    def __init__(self, offset_bytes: int = 0) -> None:
-        self.offset_bytes = align_up(offset_bytes, SLOT_ALIGNMENT_BYTES)
-
-    def take(self, size_bytes: int) -> Extent:
-        extent = Extent(self.offset_bytes, size_bytes)
-        self.offset_bytes = align_up(extent.end_bytes, SLOT_ALIGNMENT_BYTES)
-        return extent
-
-
 @dataclass(frozen=True, slots=True)
 class PromptLayout:
     """Everything a prompt chunk works in. `addresses`: int64 [num_layers, num_experts], where the chunk under way reads
-    each blob; 0 bytes in a dense model. `ring` may be empty when every expert is resident."""
+    each blob; 0 bytes in a dense model. `ring` may be empty when every expert is resident. `scratch`: by program, what
+    it works in beside these; `slab_bytes` of it lie behind the ring, in the bytes that the layout was cut from."""
 
     chunk_tokens: int
     buffers: PassBuffers
     addresses: Extent
     ring: tuple[Extent, ...]
+    scratch: Mapping[str, Access]
+    slab_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +55,9 @@ class DraftLayout:
     draft: DraftBuffers
 
 
-def carve_pass(bump: Bump, inventory: ModelInventory, *, max_rows: int, work: tuple[Workspace, ...]) -> PassBuffers:
+def carve_pass(
+    bump: Bump, inventory: ModelInventory, *, max_rows: int, work: tuple[Workspace, ...] = ()
+) -> PassBuffers:
     """Buffers of one pass over the layers; sizes as `PassBuffers` documents them."""
     element = inventory.activation_bytes
     has_experts = inventory.num_moe_layers > 0
@@ -105,23 +101,29 @@ def carve_draft(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> Draf
     assert inventory.drafter is not None
     num_experts = inventory.drafter.num_experts
     sizes = replace(inventory, num_experts=num_experts)
-    buffers = carve_pass(bump, sizes, max_rows=max_rows, work=inventory.window_work)
+    buffers = carve_pass(bump, sizes, max_rows=max_rows, work=inventory.draft_work)
     logits = bump.take(inventory.vocab_size * FLOAT_BYTES)
     return DraftLayout(buffers, DraftBuffers(logits, bump.take(num_experts * INT64_BYTES)))
 
 
-def carve_prompt(bump: Bump, inventory: ModelInventory, *, chunk_tokens: int, ring_slots: int) -> PromptLayout:
-    buffers = carve_pass(bump, inventory, max_rows=chunk_tokens, work=inventory.prompt_work)
+def carve_prompt(
+    bump: Bump, inventory: ModelInventory, *, chunk_tokens: int, ring_slots: int, scratch: Extent | None
+) -> PromptLayout:
+    """`scratch`: the region that programs work in; None: they work in the slab, cut from these bytes too."""
+    buffers = carve_pass(bump, inventory, max_rows=chunk_tokens)
     addresses = bump.take(table_bytes(inventory))
     stride_bytes = inventory.stride_bytes
     ring = tuple(bump.take(stride_bytes) for _ in range(ring_slots))
-    return PromptLayout(chunk_tokens, buffers, addresses, ring)
+    carve_end_bytes = bump.offset_bytes
+    place, owner = (bump, SLAB_OWNER) if scratch is None else (Bump(scratch.offset_bytes), SCRATCH)
+    work = carve_scratch(place, inventory, chunk_tokens=chunk_tokens, owner=owner)
+    return PromptLayout(chunk_tokens, buffers, addresses, ring, work, bump.offset_bytes - carve_end_bytes)
 
 
-def price_prompt(inventory: ModelInventory, *, chunk_tokens: int, ring_slots: int) -> int:
-    """Bytes that `carve_prompt` takes on the 256-byte grid."""
-    bump = Bump()
-    carve_prompt(bump, inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
+def price_prompt(inventory: ModelInventory, *, chunk_tokens: int, ring_slots: int, has_slab: bool) -> int:
+    """Bytes that `carve_prompt` takes on the 256-byte grid, those of the slab with it."""
+    bump, scratch = Bump(), None if has_slab else Extent(0, 0)
+    carve_prompt(bump, inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots, scratch=scratch)
     return bump.offset_bytes
 
 

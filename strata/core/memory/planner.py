@@ -1,13 +1,14 @@
 """Who gets which bytes of the card, decided once before anything is loaded.
 
-    | weights | table | kv | state | verifier | drafter | expert cache: one slot a blob ... | reads borrow its tail
-    | weights | table | kv | state | verifier | drafter | prompt: buffers, ring | cache ... | reads have their own arena
+    | weights | table | kv | state | verifier | drafter | scratch | expert cache: a slot a blob | reads borrow its tail
+    | weights | table | kv | state | verifier | drafter | scratch | prompt: buffers, ring | cache  | and have their own
 
 Every phase's peak is in the plan, so nothing is allocated after start. What is left when everything else has its bytes
 becomes expert-cache slots. Reads borrow the tail of the cache where that gives as large a chunk as an arena of their
 own would, which may take a quarter of the bytes that the fixed regions leave. A model that fits whole keeps that arena:
 there is nothing to gain by lending. Where segments move for a read, the cache must end where the arena ends, since they
-go behind it: then reads borrow, or the start is refused.
+go behind it: then reads borrow, or the start is refused. So do reads whose programs work in the tail of what they
+borrow (the slab): then there is no region for scratch, and those bytes are cache.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,16 +17,18 @@ from dataclasses import dataclass, replace
 from strata.core.errors import Refusal
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
-from strata.core.lending.policy import DEFAULT_MIN_CACHE_SLOTS, NEVER, max_lent_slots
-from strata.core.lending.room import BLOCK, room_slots
-from strata.core.memory.fixed import FixedRegions, carve_fixed
-from strata.core.memory.layout import Bump, DraftLayout, PromptLayout, VerifierLayout, carve_prompt, price_prompt
+from strata.core.memory.bump import Bump
+from strata.core.memory.fixed import BLOCK, FixedRegions, carve_fixed
+from strata.core.memory.layout import DraftLayout, PromptLayout, VerifierLayout, carve_prompt, price_prompt
 from strata.core.memory.pack import PackLayout, plan_pack
+from strata.core.memory.policy import DEFAULT_MIN_CACHE_SLOTS, NEVER, max_lent_slots
 from strata.core.memory.read_plan import Lendable, ReadPlan, chunks_to_try, plan_read
-from strata.core.memory.shapes import PlanOptions, Region, Slot, ring_rule
+from strata.core.memory.residents import fill_cache, slot_sizes
+from strata.core.memory.scratch import SCRATCH, price_scratch
+from strata.core.memory.shapes import PlanOptions, Region, Slot, ring_rule, room_slots
 from strata.core.memory.staging import StagingLayout, plan_staging
 from strata.core.memory.zone import Zone, plan_zone
-from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
+from strata.core.units import SLOT_ALIGNMENT_BYTES
 
 PROMPT_SHARE = 4
 """A prompt arena of its own takes at most one part in PROMPT_SHARE of what the fixed regions leave."""
@@ -64,6 +67,11 @@ class Plan:
     @property
     def used_bytes(self) -> int:
         return self.regions[-1].extent.end_bytes
+
+    @property
+    def lends(self) -> bool:
+        """Whether any read borrows what is not its own."""
+        return self.lendable is not None or self.options.policy.room_min_tokens != NEVER
 
     @property
     def num_missing_pairs(self) -> int:
@@ -109,6 +117,8 @@ def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions)
         )
     if options.policy.is_elastic:
         return _plan_elastic(inventory, arena_bytes, options, fixed)
+    if options.has_slab and inventory.prompt_work:
+        return _plan_slab(inventory, arena_bytes, options, fixed)
     own = _plan_own_arena(inventory, arena_bytes, options, fixed)
     if isinstance(own, Refusal) or not own.num_missing_pairs:
         return own
@@ -132,6 +142,19 @@ def _plan_elastic(
     return plan
 
 
+def _plan_slab(
+    inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: FixedRegions
+) -> Plan | Refusal:
+    plan = _plan_lent_arena(inventory, arena_bytes, options, fixed)
+    if isinstance(plan, Refusal):
+        return Refusal(
+            f"slab refused: programs of a chunk work in the tail of what reads borrow; {plan.reason}, or unset "
+            "STRATA_MMQ_SLAB",
+            plan.shortfall_bytes,
+        )
+    return plan
+
+
 def _plan_own_arena(
     inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: FixedRegions
 ) -> Plan | Refusal:
@@ -139,44 +162,93 @@ def _plan_own_arena(
     left_bytes = arena_bytes - bump.offset_bytes
     least_bytes: int | None = None
     for chunk_tokens, ring_slots in _prompt_shapes(inventory, left_bytes, options):
-        prompt_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
+        prompt_bytes = _own_bytes(inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
         min_bytes = prompt_bytes + _min_cache_bytes(inventory, options, ring_slots=ring_slots)
         least_bytes = min_bytes if least_bytes is None else min(least_bytes, min_bytes)
         if min_bytes <= left_bytes:
             if options.ring_slots is None:
                 ring_slots = _fit_ring(inventory, left_bytes, options, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
-            prompt = carve_prompt(bump, inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
-            region = Region("prompt", Extent(fixed.end_bytes, bump.offset_bytes - fixed.end_bytes))
-            slots = _fill_cache(bump, inventory, arena_bytes, options)
+            scratch = bump.take(price_scratch(inventory, chunk_tokens=chunk_tokens))
+            sizes = {"chunk_tokens": chunk_tokens, "ring_slots": ring_slots}
+            prompt = carve_prompt(bump, inventory, **sizes, scratch=scratch)
+            region = Region("prompt", Extent(scratch.end_bytes, bump.offset_bytes - scratch.end_bytes))
+            slots = fill_cache(bump, inventory, arena_bytes, options)
             cache = Region("cache", Extent(region.extent.end_bytes, bump.offset_bytes - region.extent.end_bytes))
-            return _assemble(inventory, arena_bytes, options, fixed, (region, cache), prompt, slots, None)
+            rest = (Region(SCRATCH, scratch), region, cache)
+            return _assemble(inventory, arena_bytes, options, fixed, rest, prompt, slots, None)
     assert least_bytes is not None
     return _refuse(inventory, arena_bytes, bump.offset_bytes + least_bytes, options)
+
+
+def _own_bytes(inventory: ModelInventory, *, chunk_tokens: int, ring_slots: int) -> int:
+    """Of a prompt arena, and of the region that its programs work in."""
+    prompt_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots, has_slab=False)
+    return prompt_bytes + price_scratch(inventory, chunk_tokens=chunk_tokens)
 
 
 def _plan_lent_arena(
     inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: FixedRegions, zone: Zone | None = None
 ) -> Plan | Refusal:
-    """The cache takes all that is left, and reads borrow from it, unless it may not lend enough for a chunk."""
-    bump = Bump(fixed.end_bytes)
-    slots = _fill_cache(bump, inventory, arena_bytes, options)
-    fewest = DEFAULT_MIN_CACHE_SLOTS if options.min_cache_slots is None else options.min_cache_slots
-    max_lent = max_lent_slots(len(slots), min_cache_slots=fewest)
-    if max_lent == 0:
-        return Refusal(
-            f"no loan: the cache has {len(slots):,} slots and keeps {fewest:,}; lower --cache-min-slots to let it lend"
-        )
+    """The cache takes all that is left, and reads borrow from it, unless it may not lend enough for a chunk. A larger
+    region for scratch allows larger chunks and leaves fewer bytes to borrow for them: each size that some chunk needs
+    is tried, and the largest chunk wins."""
     end_bytes = arena_bytes // SLOT_ALIGNMENT_BYTES * SLOT_ALIGNMENT_BYTES
-    lendable = Lendable(slots, end_bytes, max_lent)
+    best: tuple[Extent, Lendable, ReadPlan] | None = None
+    refused: Refusal | None = None
+    for scratch_bytes in _scratch_sizes(inventory, options):
+        scratch = Extent(fixed.end_bytes, scratch_bytes)
+        lendable = _lend_cache(inventory, end_bytes, options, scratch)
+        longest = _plan_longest(inventory, lendable, options, zone)
+        if isinstance(longest, Refusal):
+            refused = longest
+        elif best is None or longest.layout.chunk_tokens >= best[2].layout.chunk_tokens:
+            best = scratch, lendable, longest
+    if best is None:
+        assert refused is not None
+        return refused
+    scratch, lendable, longest = best
+    rest = (Region(SCRATCH, scratch), Region("cache", Extent(scratch.end_bytes, end_bytes - scratch.end_bytes)))
+    return _assemble(inventory, arena_bytes, options, fixed, rest, longest.layout, lendable.slots, lendable, zone)
+
+
+def _scratch_sizes(inventory: ModelInventory, options: PlanOptions) -> list[int]:
+    """Bytes of a region for scratch worth trying, largest first; none is needed with a slab."""
+    if options.has_slab:
+        return [0]
+    chunks = chunks_to_try(options, options.context_tokens)
+    return sorted({price_scratch(inventory, chunk_tokens=chunk) for chunk in chunks}, reverse=True)
+
+
+def _lend_cache(inventory: ModelInventory, end_bytes: int, options: PlanOptions, scratch: Extent) -> Lendable:
+    """A cache of all that is left behind `scratch`, and how much of it may be lent."""
+    slots = fill_cache(Bump(scratch.end_bytes), inventory, end_bytes, options)
+    max_lent = max_lent_slots(len(slots), min_cache_slots=_fewest_kept(options))
+    return Lendable(slots, end_bytes, max_lent, None if options.has_slab else scratch)
+
+
+def _fewest_kept(options: PlanOptions) -> int:
+    return DEFAULT_MIN_CACHE_SLOTS if options.min_cache_slots is None else options.min_cache_slots
+
+
+def _plan_longest(
+    inventory: ModelInventory, lendable: Lendable, options: PlanOptions, zone: Zone | None
+) -> ReadPlan | Refusal:
+    """The longest read, with all that it may borrow; it must be possible without moved segments too."""
     longest = plan_read(inventory, lendable, options, path_tokens=options.context_tokens)
     if isinstance(longest, Refusal):
+        if lendable.max_lent:
+            return longest
+        return Refusal(
+            f"no loan: the cache has {len(lendable.slots):,} slots and keeps {_fewest_kept(options):,}; lower "
+            "--cache-min-slots to let it lend",
+            longest.shortfall_bytes,
+        )
+    if zone is None:
         return longest
-    if zone is not None:
-        behind_bytes = zone.size_bytes
-        longest = plan_read(inventory, lendable, options, path_tokens=options.context_tokens, behind_bytes=behind_bytes)
-        assert not isinstance(longest, Refusal), "more bytes were offered than were enough before"
-    cache = Region("cache", Extent(fixed.end_bytes, end_bytes - fixed.end_bytes))
-    return _assemble(inventory, arena_bytes, options, fixed, (cache,), longest.layout, slots, lendable, zone)
+    behind_bytes = zone.size_bytes
+    longest = plan_read(inventory, lendable, options, path_tokens=options.context_tokens, behind_bytes=behind_bytes)
+    assert not isinstance(longest, Refusal), "more bytes were offered than were enough before"
+    return longest
 
 
 def _prompt_shapes(inventory: ModelInventory, left_bytes: int, options: PlanOptions) -> Iterator[tuple[int, int]]:
@@ -184,16 +256,16 @@ def _prompt_shapes(inventory: ModelInventory, left_bytes: int, options: PlanOpti
     knows what is missing at least."""
     chunks = tuple(chunks_to_try(options, options.context_tokens))
     if options.ring_slots is None and options.num_cache_slots is None:
-        whole_bytes = sum(pair_bytes for _, _, pair_bytes in _pairs(inventory))
+        whole_bytes = sum(pair_bytes for _, _, pair_bytes in slot_sizes(inventory))
         for chunk_tokens in chunks:
-            if price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=0) + whole_bytes <= left_bytes:
+            if _own_bytes(inventory, chunk_tokens=chunk_tokens, ring_slots=0) + whole_bytes <= left_bytes:
                 yield chunk_tokens, 0
     shapes = [
         (chunk, ring_rule(inventory, chunk_tokens=chunk) if options.ring_slots is None else options.ring_slots)
         for chunk in chunks
     ]
     for chunk_tokens, ring_slots in shapes:
-        price_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
+        price_bytes = _own_bytes(inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
         if price_bytes <= left_bytes // PROMPT_SHARE:
             yield chunk_tokens, ring_slots
     yield shapes[-1]
@@ -202,19 +274,10 @@ def _prompt_shapes(inventory: ModelInventory, left_bytes: int, options: PlanOpti
         yield shapes[-1][0], 0
 
 
-def _pairs(inventory: ModelInventory) -> Iterator[tuple[int, int, int]]:
-    """(layer, expert, bytes of its slot) in the order in which blobs become resident: expert by expert over all layers,
-    so that every layer keeps the same share."""
-    for expert in range(inventory.num_experts):
-        for layer, blob_bytes in enumerate(inventory.blob_bytes):
-            if blob_bytes:
-                yield layer, expert, align_up(blob_bytes, SLOT_ALIGNMENT_BYTES)
-
-
 def _min_cache_bytes(inventory: ModelInventory, options: PlanOptions, *, ring_slots: int) -> int:
     """Without a ring every blob must be resident; with one, the cache holds at least the slots that were asked for, or
     the experts of one token."""
-    sizes = [pair_bytes for _, _, pair_bytes in _pairs(inventory)]
+    sizes = [pair_bytes for _, _, pair_bytes in slot_sizes(inventory)]
     fewest = inventory.num_experts_used if options.min_cache_slots is None else options.min_cache_slots
     return sum(sizes if ring_slots == 0 else sizes[:fewest])
 
@@ -225,23 +288,13 @@ def _fit_ring(
     """A ring no longer than the number of blobs that do not become resident beside it. A shorter ring leaves room for
     more residents, so it is shortened until both agree."""
     while ring_slots:
-        prompt_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
-        num_resident = len(_fill_cache(Bump(), inventory, left_bytes - prompt_bytes, options))
+        prompt_bytes = _own_bytes(inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
+        num_resident = len(fill_cache(Bump(), inventory, left_bytes - prompt_bytes, options))
         num_missing = max(1, inventory.num_pairs - num_resident)
         if num_missing >= ring_slots:
             break
         ring_slots = num_missing
     return ring_slots
-
-
-def _fill_cache(bump: Bump, inventory: ModelInventory, arena_bytes: int, options: PlanOptions) -> tuple[Slot, ...]:
-    slots: list[Slot] = []
-    most = inventory.num_pairs if options.num_cache_slots is None else options.num_cache_slots
-    for layer, expert, pair_bytes in _pairs(inventory):
-        if len(slots) >= most or bump.offset_bytes + pair_bytes > arena_bytes:
-            break
-        slots.append(Slot(layer, expert, bump.take(pair_bytes).part(offset_bytes=0, size_bytes=pair_bytes)))
-    return tuple(slots)
 
 
 def _assemble(
@@ -308,6 +361,8 @@ def check_plan(plan: Plan) -> None:
     arena = extents["cache" if plan.lendable else "prompt"]
     arena = Extent(arena.offset_bytes, arena.size_bytes + plan.behind_bytes)
     assert all(arena.contains(slot) for slot in (plan.prompt.buffers.header, *plan.prompt.ring))
+    work = extents.get(SCRATCH, arena)
+    assert all(work.contains(access.extent) for access in plan.prompt.scratch.values()), plan.prompt.scratch
     for name, layers in (("kv", plan.kv), ("state", plan.state)):
         assert all(extents[name].contains(layer) for layer in layers if layer.size_bytes)
     assert all(extents[BLOCK].contains(slot) for slot in plan.room)

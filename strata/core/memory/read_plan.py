@@ -1,7 +1,7 @@
 """The geometry of one read: which chunk, which ring, and what it borrows for them.
 
     | ... | cache: resident slots            | lent slots and the bytes behind the last slot | moved segments |
-                                             '- base: buffers, addresses, ring, tail -------------------------'
+                                             '- base: buffers, addresses, ring, slab, tail -------------------'
 
 The largest chunk on the grid whose full ring still fits, and no larger than the fresh tokens need. Slots that the
 chosen layout does not need are not lent. The room is not in this sum: its slots come on top of the ring that was
@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from strata.core.errors import Refusal
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
-from strata.core.memory.layout import Bump, PromptLayout, carve_prompt, price_prompt
+from strata.core.memory.bump import Bump
+from strata.core.memory.layout import PromptLayout, carve_prompt, price_prompt
+from strata.core.memory.scratch import price_scratch
 from strata.core.memory.shapes import CHUNK_GRID_TOKENS, MAX_CHUNK_TOKENS, PlanOptions, Slot, ring_rule
 from strata.core.units import align_up
 
@@ -38,11 +40,13 @@ class ReadPlan:
 
 @dataclass(frozen=True, slots=True)
 class Lendable:
-    """The cache's slots in address order and the end of its bytes; the last `max_lent` slots may be lent."""
+    """The cache's slots in address order and the end of its bytes; the last `max_lent` slots may be lent. `scratch`:
+    the region for chunks whose programs need no more; None where a slab is cut for each."""
 
     slots: tuple[Slot, ...]
     end_bytes: int
     max_lent: int
+    scratch: Extent | None
 
     def extent_of(self, num_lent: int) -> Extent:
         """The last `num_lent` slots and everything behind them; without a slot no byte."""
@@ -55,9 +59,13 @@ def plan_read(
 ) -> ReadPlan | Refusal:
     """Refused when not even the smallest chunk fits; the planner of the card tries the longest read first.
     `behind_bytes` are mapped behind the cache for this read."""
+    scratch = lendable.scratch
     for chunk_tokens in chunks_to_try(options, path_tokens):
+        if scratch is not None and scratch.size_bytes < price_scratch(inventory, chunk_tokens=chunk_tokens):
+            continue
         rule = ring_rule(inventory, chunk_tokens=chunk_tokens) if options.ring_slots is None else options.ring_slots
-        needed_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=rule)
+        has_slab = scratch is None
+        needed_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=rule, has_slab=has_slab)
         if lendable.extent_of(lendable.max_lent).size_bytes + behind_bytes < needed_bytes:
             continue
         num_lent = _fewest_lent(lendable, needed_bytes - behind_bytes)
@@ -66,7 +74,7 @@ def plan_read(
         lent_extent = lendable.extent_of(num_lent)
         extent = Extent(lent_extent.offset_bytes, lent_extent.size_bytes + behind_bytes)
         bump = Bump(extent.offset_bytes)
-        layout = carve_prompt(bump, inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
+        layout = carve_prompt(bump, inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots, scratch=scratch)
         assert bump.offset_bytes <= extent.end_bytes, (bump.offset_bytes, extent)
         lent = lendable.slots[len(lendable.slots) - num_lent :]
         return ReadPlan(layout, extent, lent, lent_extent, ring_slots)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
 from strata.core.kv import KvFormat, KvLayout, kv_layout
-from strata.core.lending.policy import NO_LENDING, LendingPolicy
+from strata.core.memory.policy import NO_LENDING, LendingPolicy
 
 CHUNK_GRID_TOKENS = 256
 MAX_CHUNK_TOKENS = 8192
@@ -22,7 +22,8 @@ class PlanOptions:
     """None chooses. `num_cache_slots` caps the expert cache below what fits, `min_cache_slots` (by default the experts
     of one token) must fit; `max_chunk_tokens` bounds a chosen chunk and replaces MAX_CHUNK_TOKENS. `segment_bytes` is
     needed where the policy is elastic. `parked_bytes` of host memory hold parked conversations, `checkpoint_bytes`
-    recurrent states, 0 for none; `is_reread`: what is found there is read again all the same (`lending.md` 3.5)."""
+    recurrent states, 0 for none; `is_reread`: what is found there is read again all the same (`lending.md` 3.5).
+    `has_slab`: prompt scratch comes out of the tail of what is lent (3.3)."""
 
     context_tokens: int
     kv_format: KvFormat = KvFormat.F16
@@ -37,6 +38,7 @@ class PlanOptions:
     parked_bytes: int = 0
     checkpoint_bytes: int = 0
     is_reread: bool = False
+    has_slab: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +76,8 @@ def ring_rule(inventory: ModelInventory, *, chunk_tokens: int) -> int:
     if chunk_tokens < STREAM_ALL_TOKENS:
         return min(inventory.num_pairs, ROUTED_RING_SLOTS)
     return min(inventory.num_pairs, max(MIN_STREAM_RING_SLOTS, STREAM_RING_BYTES // inventory.stride_bytes))
+
+
+def room_slots(block_bytes: int, stride_bytes: int) -> int:
+    """Whole ring slots that a drafter's block has room for; 0 in a model whose experts are no blobs."""
+    return block_bytes // stride_bytes if stride_bytes else 0

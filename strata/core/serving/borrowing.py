@@ -17,8 +17,9 @@ from itertools import chain
 from strata.core.commands import Access, Command, CopyPair, Digest, Record, Stream, Transfer, Wait
 from strata.core.extent import HostExtent
 from strata.core.lending.loan import CACHE, PROMPT, Loan, LoanPhase
-from strata.core.lending.room import BLOCK, Room
+from strata.core.lending.room import Room
 from strata.core.lending.segments import Act, SegmentLoan, release, restore
+from strata.core.memory.fixed import BLOCK
 from strata.core.memory.planner import Plan
 from strata.core.memory.staging import DIGEST_BYTES
 from strata.core.serving.chunk import Addresses, ChunkState, Residents

@@ -11,7 +11,7 @@ each number of them. Drafts are greedy: what is accepted is the sampler's busine
 
 from strata.core import programs
 from strata.core.commands import Access, Launch, Stream
-from strata.core.lending.room import BLOCK
+from strata.core.memory.fixed import BLOCK
 from strata.core.memory.layout import INT32_BYTES, DraftLayout
 from strata.core.programs import DraftHeadArgs, DraftInputArgs, LayerArgs
 from strata.core.serving.launches import (
@@ -42,20 +42,20 @@ def fill_draft_kv(recipe: Recipe, lane: Lane, *, rows: int) -> tuple[Launch, ...
     buffers, layer = lane.buffers, recipe.plan.inventory.num_layers
     hidden = lane.rows_of(buffers.hidden, rows)
     tokens = lane.rows_of(buffers.next_tokens, rows)
-    kv = Access(recipe.plan.kv[layer], "kv")
+    kv, filling = Access(recipe.plan.kv[layer], "kv"), lane.of(programs.DRAFT_KV)
     fuse = Launch(
         lane.stream,
         programs.DRAFT_INPUT,
         DraftInputArgs(rows, buffers, tokens.extent, hidden.extent),
         reads=(tokens, hidden, *weights_read(recipe, programs.DRAFT_INPUT, None)),
-        writes=(hidden, lane.rows_of(buffers.normed, rows)),
+        writes=(hidden, lane.rows_of(buffers.normed, rows), *lane.scratch),
     )
     fill = Launch(
         lane.stream,
         programs.DRAFT_KV,
-        LayerArgs(layer, rows, buffers, recipe.plan.kv[layer]),
+        LayerArgs(layer, rows, filling.buffers, recipe.plan.kv[layer]),
         reads=(lane.whole(buffers.header), hidden, kv, *weights_read(recipe, programs.DRAFT_KV, layer)),
-        writes=(kv, lane.rows_of(buffers.attention, rows), *lane.scratch),
+        writes=(kv, lane.rows_of(buffers.attention, rows), *filling.scratch),
     )
     return fuse, fill
 
@@ -98,7 +98,7 @@ def _draft_input(recipe: Recipe, draft: DraftLayout, *, step: int, rows: int, be
             behind=behind,
         ),
         reads=(tokens, hidden, header, *weights_read(recipe, programs.DRAFT_INPUT, None)),
-        writes=(own, lane.rows_of(lane.buffers.normed, rows), lane.whole(lane.buffers.header)),
+        writes=(own, lane.rows_of(lane.buffers.normed, rows), lane.whole(lane.buffers.header), *lane.scratch),
     )
 
 
@@ -124,7 +124,7 @@ def _draft_head(recipe: Recipe, draft: DraftLayout, *, step: int, rows: int) -> 
         programs.DRAFT_HEAD,
         DraftHeadArgs(rows, lane.buffers, draft.draft, token.extent),
         reads=(hidden, *weights_read(recipe, programs.DRAFT_HEAD, None)),
-        writes=(token, hidden, lane.rows_of(lane.buffers.normed, rows), lane.whole(draft.draft.logits)),
+        writes=(token, hidden, lane.rows_of(lane.buffers.normed, rows), lane.whole(draft.draft.logits), *lane.scratch),
     )
 
 

@@ -5,7 +5,7 @@ Every launch declares exactly the rows it touches.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from strata.core import programs
 from strata.core.commands import Access, Launch, Stream, TableRead
@@ -34,11 +34,21 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Where a pass runs. `owner` owns every buffer of it."""
+    """Where a pass runs. `owner` owns every buffer of it, but for what programs of a chunk work in: `work`, a buffer
+    for each program that needs one. In other passes all programs work in `buffers.scratch`."""
 
     stream: Stream
     owner: str
     buffers: PassBuffers
+    work: Mapping[str, Access] = field(default_factory=dict)
+    scratch_owner: str = ""
+
+    def of(self, program: str) -> "Lane":
+        """As `program` sees it: with what it works in among the buffers."""
+        place = self.work.get(program)
+        if place is None:
+            return self
+        return replace(self, buffers=replace(self.buffers, scratch=place.extent), scratch_owner=place.owner)
 
     def rows_of(self, extent: Extent, rows: int) -> Access:
         """The first `rows` of the buffer's max_rows rows."""
@@ -50,12 +60,13 @@ class Lane:
 
     @property
     def scratch(self) -> tuple[Access, ...]:
-        """() where programs need none."""
-        return (self.whole(self.buffers.scratch),) if self.buffers.scratch.size_bytes else ()
+        """() where the program needs none."""
+        owner = self.scratch_owner or self.owner
+        return (Access(self.buffers.scratch, owner),) if self.buffers.scratch.size_bytes else ()
 
 
 def prompt_lane(layout: PromptLayout) -> Lane:
-    return Lane(Stream.PROMPT, "prompt", layout.buffers)
+    return Lane(Stream.PROMPT, "prompt", layout.buffers, layout.scratch)
 
 
 def window_lane(plan: Plan) -> Lane:
@@ -103,7 +114,7 @@ def launch_mixer(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch
 def launch_recurrent(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
     """The state is read and written whole; it must stand at the position of the first row. Rows of a window behind its
     first may be taken back, so such a window writes the layer's journal instead."""
-    plan = recipe.plan
+    plan, lane = recipe.plan, lane.of(programs.RECURRENT)
     state = Access(plan.state[layer], "state")
     hidden = lane.rows_of(lane.buffers.hidden, rows)
     journal = plan.verifier.journals[layer] if lane.stream is Stream.VERIFIER and rows > 1 else None
@@ -124,6 +135,7 @@ def launch_recurrent(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> La
 def launch_attention(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
     """K/V count as read and written whole: they are filled once at start, and which cells a row attends to is the
     header's business, which a captured launch cannot know."""
+    lane = lane.of(programs.ATTENTION)
     kv = Access(recipe.plan.kv[layer], "kv")
     hidden = lane.rows_of(lane.buffers.hidden, rows)
     return Launch(
@@ -136,6 +148,7 @@ def launch_attention(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> La
 
 
 def launch_ffn(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
+    lane = lane.of(programs.FFN)
     hidden = lane.rows_of(lane.buffers.hidden, rows)
     return Launch(
         lane.stream,
@@ -147,6 +160,7 @@ def launch_ffn(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
 
 
 def launch_router(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
+    lane = lane.of(programs.ROUTER)
     buffers = lane.buffers
     return Launch(
         lane.stream,
@@ -164,6 +178,7 @@ def launch_router(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launc
 
 
 def launch_shared_expert(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
+    lane = lane.of(programs.SHARED)
     hidden = lane.rows_of(lane.buffers.hidden, rows)
     return Launch(
         lane.stream,
@@ -185,6 +200,7 @@ def launch_placed_experts(
 ) -> Launch:
     """Experts whose blobs lie where `blobs` says: a group of a chunk in cache slots or in ring slots, or, `experts`
     being None, whichever of the drafter's its router chose, in the block. `row` is the lane's address row of it."""
+    lane = lane.of(programs.EXPERTS)
     buffers = lane.buffers
     return Launch(
         lane.stream,

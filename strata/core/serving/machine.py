@@ -39,7 +39,7 @@ from strata.core.serving.parking import Parking, Restoring, park, restore, save_
 from strata.core.serving.prefix import NO_SESSION
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.standing import Standing, notify
+from strata.core.serving.standing import Standing, notify, tell_home
 from strata.core.serving.startup import mend
 from strata.core.serving.states import Closing, Homing, Idle, Lending, Reading, Settling, State, Windowing
 from strata.core.serving.steps import (
@@ -288,6 +288,9 @@ class Machine:
         at, orders, later = bring_home(self.plan, self.places, at)
         if at.is_coming_home:
             at, later = replace(at, checks=later.checks), replace(later, checks=())
+        elif at.loan is not None:
+            at, told = tell_home(at)
+            orders = orders.then(told)
         if has_room:
             room = Room(self.plan.block, self.plan.room, first_slot=0)
             orders = replace(orders, acts=(*orders.acts, room.open, room.close))

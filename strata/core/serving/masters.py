@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from strata.core.commands import MAX_COPY_GROUP, Access, Copy, CopyPair, Stream
 from strata.core.extent import Extent, HostExtent
-from strata.core.lending.room import BLOCK
+from strata.core.memory.fixed import BLOCK
 from strata.core.memory.planner import Plan
 from strata.core.serving.launches import blob_content, weight_content
 

@@ -55,11 +55,15 @@ class ReadFacts:
     ring_entries: int = 0  # blobs that went through the ring
     lent_slots: int = 0  # of the expert cache
     lent_bytes: int = 0
+    slab_bytes: int = 0  # of what was lent, for programs to work in
     refilled_bytes: int = 0  # copied back into the lent slots
     room_slots: int = 0  # ring slots in the drafter's block
     room_bytes: int = 0  # copied back into the block, since the read had written there
     moved_segments: int = 0  # behind the arena
     restored_bytes: int = 0  # copied back into regions that were away
+    reclaim_ms: float = (
+        0.0  # from the order to bring home what was lent until the host knew that it was; 0: nothing was
+    )
     no_room: str = ""  # why the room was not taken; "" where it was
     no_segments: str = ""  # why the elastic loan was not
     parked_bytes: int = 0  # of the conversation before, copied to host memory

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from strata.core.commands import Notify, Stream, Transfer
 from strata.core.lending.ledger import Holding, Ledger
-from strata.core.lending.loan import Loan
+from strata.core.lending.loan import Loan, LoanPhase
 from strata.core.lending.room import Room
 from strata.core.lending.segments import Act, Backing, SegmentLoan, at_home
 from strata.core.memory.planner import Plan
@@ -42,6 +42,12 @@ class Standing:
         return not (self.loan is None and self.room is None and self.segments is None)
 
     @property
+    def is_restoring(self) -> bool:
+        """Whether anything that was lent is on its way home, as far as the host knows."""
+        loans = (self.loan, self.room, self.segments)
+        return any(loan is not None and loan.phase is LoanPhase.RESTORING for loan in loans)
+
+    @property
     def is_coming_home(self) -> bool:
         """Copies that the first window does not wait for may be under way: nothing drafts, and no loan is over, before
         they have landed (`lending.md` 5, 7 and 21)."""
@@ -72,6 +78,15 @@ def first_standing(plan: Plan) -> Standing:
     parked = ParkedConversations(plan.options.parked_bytes)
     checkpoints = Checkpoints(num_checkpoints(plan.inventory, plan.options.checkpoint_bytes))
     return Standing(Ledger(tuple(holdings)), at_home(plan.zone), parked=parked, checkpoints=checkpoints)
+
+
+HOME = "home"
+"""First word of the notice behind the last copy home."""
+
+
+def tell_home(at: Standing) -> tuple[Standing, Orders]:
+    """A notice of the copies that the first window waits for too, for whoever measures them. Nothing else does."""
+    return replace(at, serial=at.serial + 1), Orders((), (Notify(Stream.COPY, f"{HOME} {at.serial}"),))
 
 
 def notify(at: Standing, streams: tuple[Stream, ...]) -> tuple[Standing, Orders]:
