@@ -14,7 +14,7 @@ from fuzz.minimize import minimize_failure
 from fuzz.pairs import Coverage, cover
 from fuzz.planted import MUTANTS, Mutant, load_mutants
 from fuzz.sometimes import never_held
-from fuzz.strength import Verdict, measure, run_child
+from fuzz.strength import Verdict, measure, run_child, shares_within
 from sim.world.pairs import Pair
 from sim.world.trace import Trace, read_trace, replay, write_trace
 from strata.trace.jsonl import TraceError
@@ -33,11 +33,19 @@ def main(arguments: list[str] | None = None) -> int:
     mutants.add_argument("--seconds", type=float, default=600.0, help="for all of them together")
     mutants.add_argument("--mutants", type=Path, default=MUTANTS, help="folder of planted bugs, see fuzz/planted.py")
     mutants.add_argument("--seed", type=int, default=0, help="of each bug's first world")
+    mutants.add_argument("--workers", type=int, help="processes at a time (default: one a core)")
     mutants.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="this bug, a file's name in the folder"
     )
     mutants.add_argument("--traces", type=Path, help="folder for a minimized trace of each bug that is found")
     mutants.add_argument("--json", action="store_true", help="one JSON object")
+    rules = commands.add_parser(
+        "rules", help="worlds under Hypothesis, one decision a rule; exit code 1 when one fails"
+    )
+    rules.add_argument("--seconds", type=float, default=60.0, help="of all worlds (default: %(default)s)")
+    rules.add_argument("--seed", type=int, default=0, help="of the first turn of worlds")
+    rules.add_argument("--rules-a-world", type=int, default=100, metavar="N", help="at most (default: %(default)s)")
+    rules.add_argument("--json", action="store_true", help="one JSON object")
     again = commands.add_parser("replay", help="one trace; exit code 1 when it fails, 2 for a file that is none")
     again.add_argument("trace", type=Path)
     record = commands.add_parser("record", help="the commands that the core gives in one trace of decisions")
@@ -113,7 +121,7 @@ def _mutants(options: argparse.Namespace) -> int:
             print(f"{word} {verdict.name}: {verdict.runs} runs, {verdict.seconds:.1f} s, {verdict.kind}", flush=True)
 
     began = time.monotonic()
-    verdicts = measure(chosen, seconds=options.seconds, seed=options.seed, note=note)
+    verdicts = measure(chosen, seconds=options.seconds, seed=options.seed, num_workers=options.workers, note=note)
     if options.traces is not None:
         _keep_traces(options.traces, chosen, verdicts)
     alive = [verdict.name for verdict in verdicts if not verdict.detected and not verdict.equivalent]
@@ -123,6 +131,7 @@ def _mutants(options: argparse.Namespace) -> int:
         "seconds": round(time.monotonic() - began, 1),
         "detected": sum(verdict.detected for verdict in verdicts),
         "equivalent": sum(bool(verdict.equivalent) for verdict in verdicts),
+        "within": shares_within(verdicts),
         "alive": alive,
         "wrongly_called_equivalent": wrong,
     }
@@ -138,6 +147,23 @@ def _keep_traces(folder: Path, mutants: list[Mutant], verdicts: list[Verdict]) -
             report = run_child([mutant.path], seed=verdict.report["seed"], max_runs=1, is_minimizing=True)
             if report["detected"]:
                 (folder / f"{mutant.name}.jsonl").write_text(report["trace"], encoding="utf-8")
+
+
+def _rules(options: argparse.Namespace) -> int:
+    from fuzz.rules import run_rules  # Hypothesis belongs to the tests, and no other command needs it
+
+    deadline = time.monotonic() + options.seconds
+    tally = run_rules(options.seed, lambda tally: time.monotonic() >= deadline, rules_a_world=options.rules_a_world)
+    report = {
+        "seed": options.seed,
+        "cpu_seconds": round(tally.cpu_seconds, 2),
+        "worlds": tally.worlds,
+        "rules": tally.rules,
+        "rules_per_s": round(tally.rules / tally.cpu_seconds) if tally.cpu_seconds else 0,
+        "failure": tally.failure,
+    }
+    _print(report, is_json=options.json)
+    return 1 if tally.failure else 0
 
 
 def _read(path: Path) -> Trace | None:
@@ -172,7 +198,7 @@ def _record(options: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS = {"run": _run, "mutants": _mutants, "replay": _replay, "record": _record}
+_COMMANDS = {"run": _run, "mutants": _mutants, "rules": _rules, "replay": _replay, "record": _record}
 
 
 def _print(report: dict[str, Any], *, is_json: bool) -> None:

@@ -7,9 +7,8 @@ failure of the tree, kept with the decisions that led to it.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from random import Random
 
-from fuzz.draw import MAX_DECISIONS, Drawer, draw_world, geometry_that_lends
+from fuzz.draw import Drawn, draw_world, geometry_that_lends
 from sim.world.decisions import Decision
 from sim.world.driver import Driver
 from sim.world.geometry import Geometry
@@ -44,15 +43,15 @@ class Tally:
 
 def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> Failure | None:
     """One world, drawn from `seed`; see `draw_world`."""
-    geometry: Geometry | None = None
+    drawn: Drawn | None = None
     taken: list[Decision] = []
     try:
-        geometry, rng = draw_world(seed, with_drawn_order=with_drawn_order, with_all_loans=with_all_loans)
-        is_plain = not geometry.drafter_experts and not geometry.work_bytes
+        drawn = draw_world(seed, with_drawn_order=with_drawn_order, with_all_loans=with_all_loans)
+        is_plain = not drawn.geometry.drafter_experts and not drawn.geometry.work_bytes
         is_counting_pairs = seed % PAIRS_EVERY == 0 and is_plain
-        driver = _run(geometry, rng, taken, is_counting_pairs=is_counting_pairs)
+        driver = _run(drawn, taken, is_counting_pairs=is_counting_pairs)
     except Exception as error:  # whatever the core or a check raises is what a campaign looks for
-        geometry = geometry or geometry_that_lends()
+        geometry = drawn.geometry if drawn else geometry_that_lends()
         failure = Failure(seed, type(error).__name__, str(error), geometry, tuple(taken))
         tally.failures.append(failure)
         return failure
@@ -66,16 +65,15 @@ def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True, with_all
 
 
 def _run(
-    geometry: Geometry,
-    rng: Random,
+    drawn: Drawn,
     taken: list[Decision],
     *,
     is_recording: bool = False,
     is_counting_pairs: bool = False,
 ) -> Driver:
-    driver = Driver(geometry, is_recording=is_recording, is_counting_pairs=is_counting_pairs)
-    drawer = Drawer(rng, geometry)
-    for _ in range(rng.randrange(1, MAX_DECISIONS)):
+    driver = Driver(drawn.geometry, is_recording=is_recording, is_counting_pairs=is_counting_pairs)
+    drawer = drawn.drawer()
+    for _ in range(drawn.num_decisions()):
         taken.append(drawer.draw(driver))
         driver.apply(taken[-1])
     driver.finish()
@@ -84,8 +82,7 @@ def _run(
 
 def digest_of_seed(seed: int) -> str:
     """Of all commands of one world: two cores that do the same have the same digests."""
-    geometry, rng = draw_world(seed)
-    return _run(geometry, rng, [], is_recording=True).digest()
+    return _run(draw_world(seed), [], is_recording=True).digest()
 
 
 def run_campaign(first_seed: int, is_over: Callable[[Tally], bool]) -> Tally:

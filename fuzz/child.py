@@ -27,7 +27,8 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("mutants", nargs="*", type=Path)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of processor time, the start included")
+    parser.add_argument("--wall-seconds", type=float, default=3600.0, help="at most so long, whoever else computes")
     parser.add_argument("--max-runs", type=int, default=1_000_000)
     parser.add_argument("--trace", type=Path, action="append", default=[])
     parser.add_argument("--record", type=Path, help="file for the commands that the one --trace gives")
@@ -36,7 +37,7 @@ def main() -> int:
     parser.add_argument("--at-once", action="store_true", help="no world whose order of completion is drawn")
     parser.add_argument("--slots-only", action="store_true", help="no world that lends more than cache slots")
     options = parser.parse_args()
-    deadline = time.monotonic() + options.seconds
+    deadline = time.monotonic() + options.wall_seconds
     mutants = [load_mutant(path) for path in options.mutants]
     reach = Reach(mutants[0]) if mutants else None
     plant(mutants)
@@ -50,6 +51,7 @@ def main() -> int:
         report["reached"] = reach.is_reached
     if options.digests and not report["detected"]:
         report["digests"] = _digests(options.seed, options.digests)
+    report["cpu_seconds"] = time.process_time()
     json.dump(report, sys.stdout)
     return 0
 
@@ -62,7 +64,7 @@ def _search(options: argparse.Namespace, deadline: float) -> dict[str, Any]:
     from fuzz.campaign import Tally, run_seed
 
     tally, runs = Tally(), 0
-    while time.monotonic() < deadline and runs < options.max_runs:
+    while time.process_time() < options.seconds and time.monotonic() < deadline and runs < options.max_runs:
         signal.setitimer(signal.ITIMER_VIRTUAL, RUN_CPU_SECONDS)
         failure = run_seed(
             options.seed + runs, tally, with_drawn_order=not options.at_once, with_all_loans=not options.slots_only
@@ -123,9 +125,16 @@ def _record(path: Path, target: Path, mutants: list[Path]) -> dict[str, Any]:
 
 
 def _digests(seed: int, number: int) -> list[str]:
+    """Of a world that fails, which is something else than it does without the bug, the class of what it raised."""
     from fuzz.campaign import digest_of_seed
 
-    return [digest_of_seed(seed + index) for index in range(number)]
+    digests: list[str] = []
+    for index in range(number):
+        try:
+            digests.append(digest_of_seed(seed + index))
+        except Exception as error:
+            digests.append(type(error).__name__)
+    return digests
 
 
 if __name__ == "__main__":

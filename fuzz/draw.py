@@ -4,15 +4,16 @@ Nothing here judges. Every draw is a value of `sim.world`, so that a trace of th
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 
 from fuzz.draw_loans import with_loans
 from fuzz.draw_scratch import with_scratch
+from fuzz.scenes import HABITS, MIN_DECISIONS, OPENING_FRESH, Scene, draw_scene, draw_stage
 from sim.world.card import FaultKind
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.driver import Driver
-from sim.world.geometry import Delivery, Geometry
+from sim.world.geometry import OTHER_OPTIONS, Delivery, Geometry
 from strata.core.errors import Refusal
 
 SEGMENT_BYTES = 1 << 14
@@ -36,9 +37,12 @@ LONG_FRESH = (1, 40, 256, 1024, 1025, 1026, 1300, 2100)
 
 def draw_geometry(rng: Random) -> Geometry:
     """A world with a plan. Three in four lend cache slots."""
-    wants_loan = rng.random() < 0.75
+    return _planned(rng, wants_loan=rng.random() < 0.75)
+
+
+def _planned(rng: Random, *, wants_loan: bool, is_long: bool | None = None) -> Geometry:
     for _ in range(40):
-        geometry = _any_geometry(rng, wants_loan)
+        geometry = _any_geometry(rng, wants_loan, is_long)
         plan = geometry.plan()
         if not isinstance(plan, Refusal) and (plan.lendable is not None) == wants_loan:
             return geometry
@@ -61,8 +65,8 @@ def geometry_that_lends(delivery: Delivery = Delivery.ALL) -> Geometry:
     )
 
 
-def _any_geometry(rng: Random, wants_loan: bool) -> Geometry:
-    is_long = rng.random() < 0.35
+def _any_geometry(rng: Random, wants_loan: bool, is_long: bool | None) -> Geometry:
+    is_long = rng.random() < 0.35 if is_long is None else is_long
     context_tokens = LONG_CONTEXT if is_long else SHORT_CONTEXT
     blob_bytes = _layers(rng)
     num_experts = rng.choice((5, 8, 12, 17))
@@ -99,8 +103,8 @@ class Drawer:
     """Decisions that fit what is open: mostly reads and windows, a cancel or a stop in one request of three, a failure
     in one world of two."""
 
-    def __init__(self, rng: Random, geometry: Geometry) -> None:
-        self._rng = rng
+    def __init__(self, rng: Random, geometry: Geometry, scene: Scene = Scene.NONE) -> None:
+        self._rng, self._scene = rng, scene
         self._fresh: tuple[int, ...] = FRESH
         is_cut_short = geometry.can_rewind or geometry.num_checkpoints
         self._shared: tuple[int, ...] = SHARED if is_cut_short else ALL_OR_NOTHING
@@ -121,6 +125,15 @@ class Drawer:
         self._fault_rate = rng.choice((0.0, 0.1, 0.2, 0.3) if geometry.drafter_experts else (0.0, 0.0, 0.08, 0.2))
         self._cancel_rate = rng.choice((0.0, 0.15, 0.3) if geometry.drafter_experts else (0.0, 0.03, 0.15))
         self._favour_rate = rng.choice((0.1, 0.3, 0.5)) if geometry.delivery is Delivery.DRAWN else 0.0
+        if scene in HABITS:
+            habits = HABITS[scene]
+            self._fresh, self._shared, self._bases, self._times = (
+                habits.fresh,
+                habits.shared,
+                habits.bases,
+                habits.times,
+            )
+            self._cancel_rate = self._cancel_rate if habits.cancels is None else habits.cancels
 
     def draw(self, driver: Driver) -> Decision:
         rng, luck = self._rng, self._rng.random()
@@ -132,11 +145,23 @@ class Drawer:
             return Favour(rng.randrange(4), rng.choice((1, 2, 3, 5, 8, 20, 50)))
         if driver.is_leaving or (is_handing_over and luck < 0.6):
             return Advance()
+        restarts = HABITS[self._scene].restarts if self._scene in HABITS else 0.0
+        if not driver.is_open and restarts and rng.random() < restarts:
+            return Restart(rng.randrange(len(OTHER_OPTIONS)))
         if not driver.is_open:
+            fresh, shared, base = (rng.choice(choices) for choices in (self._fresh, self._shared, self._bases))
+            if self._scene in (Scene.ALTERNATE, Scene.CUTS) and driver.num_begun < 2:
+                fresh, shared = rng.choice(OPENING_FRESH), 0
+            if self._scene is Scene.CUTS and driver.checkpoints and rng.random() < 0.6:
+                fresh, shared, base = (
+                    rng.choice((0, 0, 1)),
+                    rng.choice(driver.checkpoints) + rng.choice((-1, 0, 0, 1)),
+                    0,
+                )
             return Begin(
-                fresh=rng.choice(self._fresh),
-                shared=rng.choice(self._shared),
-                base=rng.choice(self._bases),
+                fresh=fresh,
+                shared=max(0, shared),
+                base=base,
                 salt=rng.randrange(6),
                 max_tokens=rng.choice((1, 1, 2, 4)),
                 bias=rng.choice((0, 0, 7)),
@@ -148,12 +173,32 @@ class Drawer:
         return Advance(rng.choice(self._times))
 
 
-def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> tuple[Geometry, Random]:
-    """The geometry of a seed, and the generator that draws its decisions. More than one world of three has a drafter
-    and lends more than cache slots, in one of five programs need scratch, in one of four bytes change when streams get
-    there, and in one of four some layers are recurrent; all are drawn apart, so that the other worlds are the same
-    without."""
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The geometry of a seed, what is played in it, and the generator that draws its decisions."""
+
+    geometry: Geometry
+    scene: Scene
+    rng: Random
+
+    def drawer(self) -> Drawer:
+        return Drawer(self.rng, self.geometry, self.scene)
+
+    def num_decisions(self) -> int:
+        """Drawn; a scene needs a few."""
+        return self.rng.randrange(1 if self.scene is Scene.NONE else MIN_DECISIONS, MAX_DECISIONS)
+
+
+def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> Drawn:
+    """More than one world of three has a drafter and lends more than cache slots, in one of four bytes change when
+    streams get there, in one of four some layers are recurrent, in one of five programs need scratch, and three of ten
+    have a scene; all are drawn apart, so that the other worlds are the same without. A world that lacks what it could
+    have has no scene either."""
     rng = Random(seed)
+    scene = draw_scene(seed) if with_all_loans and with_drawn_order else Scene.NONE
+    if scene is not Scene.NONE:
+        geometry = draw_stage(scene, rng, lambda rng, is_long: _planned(rng, wants_loan=True, is_long=is_long))
+        return Drawn(_in_drawn_order(geometry, seed), scene, rng)
     geometry = draw_geometry(rng)
     loans = Random(f"loans of {seed}")
     if with_all_loans and loans.random() < LOANS_SHARE:
@@ -161,8 +206,8 @@ def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool
     scratch = Random(f"scratch of {seed}")
     if with_all_loans and scratch.random() < SCRATCH_SHARE:
         geometry = with_scratch(geometry, scratch)
-    if with_drawn_order and Random(f"order of {seed}").random() < 0.25:
-        geometry = replace(geometry, delivery=Delivery.DRAWN)
+    if with_drawn_order:
+        geometry = _in_drawn_order(geometry, seed)
     apart = Random(f"state of {seed}")
     if apart.random() < 0.25:
         layers = range(len(geometry.blob_bytes))
@@ -170,4 +215,9 @@ def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool
         geometry = replace(
             geometry, recurrent=recurrent, num_checkpoints=apart.choice((0, 1, 2, 2, 5)) if recurrent else 0
         )
-    return geometry, rng
+    return Drawn(geometry, scene, rng)
+
+
+def _in_drawn_order(geometry: Geometry, seed: int) -> Geometry:
+    is_drawn = Random(f"order of {seed}").random() < 0.25
+    return replace(geometry, delivery=Delivery.DRAWN) if is_drawn else geometry

@@ -18,6 +18,8 @@ BLOB_BYTES = (1027, 3001, 4099, 5119, 8209)
 HEAD_BYTES = (0, 0, 1025, 3073, 6007)
 ROOM_SHARE, ELASTIC_SHARE = 0.7, 0.6
 TRIES = 8
+LONG_CHUNK_TOKENS, LONG_CHUNK_BYTES = 1024, 1024 * 120
+"""A chunk that streams, and about what its buffers take."""
 
 
 def with_loans(geometry: Geometry, rng: Random) -> Geometry:
@@ -34,6 +36,22 @@ def with_loans(geometry: Geometry, rng: Random) -> Geometry:
     return geometry
 
 
+def with_room(geometry: Geometry, rng: Random, *, is_apart: bool) -> Geometry:
+    """`geometry` with a room that is taken for any prompt, and few slots, so that much goes through the ring; reads
+    borrow slots, or, where that has a plan, have an arena of their own. `geometry` where no try has a plan."""
+    for _ in range(TRIES):
+        drawn = _drawn(geometry, rng, is_room_alone=True)
+        num_slots = rng.choice((4, 6, 8))
+        lending = replace(drawn, room_min_tokens=0, num_cache_slots=num_slots, chunk_tokens=LONG_CHUNK_TOKENS)
+        if is_apart:
+            arena_bytes = align_up(lending.arena_bytes + LONG_CHUNK_BYTES, lending.segment_bytes)
+            lending = replace(lending, min_cache_slots=num_slots, arena_bytes=arena_bytes)
+        plan = lending.plan()
+        if not isinstance(plan, Refusal) and plan.num_missing_pairs:
+            return lending
+    return geometry
+
+
 def _apart(lending: Geometry, plan: Plan) -> Geometry:
     """Half of the worlds that have a room and no elastic loan read in an arena of their own, if there is a plan for it:
     slots of the room go home before a read ends only where nothing else has to."""
@@ -45,9 +63,9 @@ def _apart(lending: Geometry, plan: Plan) -> Geometry:
     return lending if isinstance(found, Refusal) or found.lendable else apart
 
 
-def _drawn(geometry: Geometry, rng: Random) -> Geometry:
-    has_room = rng.random() < ROOM_SHARE
-    is_elastic = not has_room or rng.random() < ELASTIC_SHARE
+def _drawn(geometry: Geometry, rng: Random, *, is_room_alone: bool = False) -> Geometry:
+    has_room = is_room_alone or rng.random() < ROOM_SHARE
+    is_elastic = not is_room_alone and (not has_room or rng.random() < ELASTIC_SHARE)
     lends_block = is_elastic and rng.random() < 0.7
     stride_bytes = align_up(max(geometry.blob_bytes), SLOT_ALIGNMENT_BYTES)
     blob_bytes, num_experts = rng.choice(BLOB_BYTES), rng.choice((3, 4, 5, 9))

@@ -1,18 +1,27 @@
 """The Hypothesis front end: one rule, one decision, over the same driver. It shrinks what it finds.
 
+A rule is counted when Hypothesis has drawn it, also where its decision does not apply; what a world takes to start and
+to finish is in the time.
+
 Rules are total: a decision that does not apply is nothing, so any part of a sequence is a sequence. The seed of a world
 chooses its geometry; 0 is the plainest one.
 """
 
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from hypothesis import HealthCheck, settings
+from hypothesis import seed as seeded
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from fuzz.draw import FRESH, draw_world, geometry_that_lends
 from sim.world.card import FaultKind
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.driver import Driver
+from sim.world.geometry import OTHER_OPTIONS
 
 
 class WorldRules(RuleBasedStateMachine):
@@ -25,7 +34,7 @@ class WorldRules(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 400))
     def open(self, seed: int) -> None:
-        self.driver = Driver(draw_world(seed)[0] if seed else geometry_that_lends())
+        self.driver = Driver(draw_world(seed).geometry if seed else geometry_that_lends())
 
     @rule(
         fresh=st.sampled_from(FRESH),
@@ -57,6 +66,10 @@ class WorldRules(RuleBasedStateMachine):
     def favour(self, pick: int, times: int) -> None:
         self._apply(Favour(pick, times))
 
+    @rule(pick=st.integers(0, len(OTHER_OPTIONS) - 1))
+    def restart(self, pick: int) -> None:
+        self._apply(Restart(pick))
+
     def teardown(self) -> None:
         if self.driver is not None and not self.has_failed:
             self.driver.finish()
@@ -66,3 +79,51 @@ class WorldRules(RuleBasedStateMachine):
         self.has_failed = True
         self.driver.apply(decision)
         self.has_failed = False
+
+
+WORLDS_A_TURN = 25
+
+
+@dataclass(slots=True)
+class RuleTally:
+    """`failure` is what Hypothesis says of the smallest example, "" while there is none."""
+
+    worlds: int = 0
+    rules: int = 0
+    cpu_seconds: float = 0.0
+    failure: str = ""
+
+
+def run_rules(seed: int, is_over: Callable[[RuleTally], bool], *, rules_a_world: int) -> RuleTally:
+    """Worlds under Hypothesis from `seed` on, without an example database, until one fails or `is_over`, which is
+    asked every WORLDS_A_TURN of them."""
+    tally = RuleTally()
+
+    class Counted(WorldRules):
+        def __init__(self) -> None:
+            super().__init__()
+            tally.worlds += 1
+
+        def _apply(self, decision: Decision) -> None:
+            tally.rules += 1
+            super()._apply(decision)
+
+    chosen = settings(
+        max_examples=WORLDS_A_TURN,
+        stateful_step_count=rules_a_world,
+        database=None,
+        deadline=None,
+        derandomize=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    began = time.process_time()
+    while not tally.failure and not is_over(tally):
+        try:
+            run_state_machine_as_test(seeded(seed)(Counted), settings=chosen)
+        except Exception as error:  # whatever a driver raises is what is looked for
+            notes = getattr(error, "__notes__", [])
+            tally.failure = "\n".join((f"{type(error).__name__}: {error}", *notes))
+        seed += 1
+        tally.cpu_seconds = time.process_time() - began
+    return tally

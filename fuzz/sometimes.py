@@ -47,6 +47,7 @@ SOMETIMES = (
     "device lost",
     "stream overtook",
     "window answered",
+    "restarted with other options",
     "slab of a loan",
     "scratch in its region",
     "room opens",

@@ -1,13 +1,15 @@
 """How many planted bugs the worlds find, each in a process of its own, within a budget for all of them together.
 
-Short turns first: what dies at once costs little, and what is left shares the rest of the time. A bug counts as found
-only if its line ran. One that was not found is *triggered* when some world did something else than it does without it.
+Short turns first: what dies at once costs little, and what is left shares the rest of the time. Turns are processor
+time, so that they hold as many worlds beside other work as on a quiet machine. A bug counts as found only if its line
+ran. One that was not found is *triggered* when some world did something else than it does without it.
 """
 
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,15 +20,18 @@ from typing import Any
 
 from fuzz.planted import ROOT, Mutant
 
-TURN_SECONDS = (4.0, 10.0, 30.0, 90.0)
+TURN_SECONDS = (1.0, 3.0, 10.0, 30.0, 90.0)
 NUM_DIGESTS = 20
 START_SECONDS = 120.0
 """What a process may take beside its turn before it is given up."""
+MINUTES = (1, 2, 5, 10)
 
 
 @dataclass(slots=True)
 class Verdict:
-    """`runs` and `seconds` until the bug was found, or in all."""
+    """`runs` and `seconds` of processor time until the bug was found, or in all. `found_after`: seconds since the
+    measurement began that it would have taken with nobody else on the cores: processor time of all bugs so far, a core.
+    """
 
     name: str
     source: str
@@ -35,6 +40,7 @@ class Verdict:
     detected: bool = False
     runs: int = 0
     seconds: float = 0.0
+    found_after: float | None = None
     kind: str = ""
     message: str = ""
     equivalent: str = ""
@@ -44,6 +50,7 @@ class Verdict:
         names = ("name", "reached", "triggered", "detected", "runs", "seconds", "kind", "source")
         values: dict[str, Any] = {name: getattr(self, name) for name in names}
         values["seconds"] = round(self.seconds, 2)
+        values["found_after"] = None if self.found_after is None else round(self.found_after, 1)
         return values | ({"equivalent": self.equivalent} if self.equivalent else {})
 
 
@@ -56,10 +63,9 @@ def measure(
     note: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
     """A verdict for each, in the order given. `note` is called whenever one is found or given up."""
-    deadline = time.monotonic() + seconds
+    budget = Budget(time.monotonic() + seconds, num_workers or os.cpu_count() or 1)
     verdicts = [Verdict(mutant.name, mutant.source, equivalent=mutant.equivalent) for mutant in mutants]
-    workers = num_workers or os.cpu_count() or 1
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(budget.num_workers) as pool:
         for turn, turn_seconds in enumerate(TURN_SECONDS):
             is_last = turn == len(TURN_SECONDS) - 1
             left = [
@@ -67,11 +73,11 @@ def measure(
                 for mutant, verdict in zip(mutants, verdicts, strict=True)
                 if not verdict.detected and (turn == 0 or not mutant.equivalent)
             ]
-            if not left or time.monotonic() >= deadline:
+            if not left or budget.left_seconds <= 0.0:
                 break
             if is_last:
-                turn_seconds = max(turn_seconds, (deadline - time.monotonic()) * workers / len(left))
-            for verdict in pool.map(partial(_turn, turn_seconds, deadline, seed), left):
+                turn_seconds = max(turn_seconds, budget.left_seconds * budget.num_workers / len(left))
+            for verdict in pool.map(partial(_turn, turn_seconds, budget, seed), left):
                 if verdict.detected or is_last:
                     note(verdict)
     for mutant, verdict in zip(mutants, verdicts, strict=True):
@@ -81,23 +87,51 @@ def measure(
     return verdicts
 
 
-def _turn(seconds: float, deadline: float, seed: int, pair: tuple[Mutant, Verdict]) -> Verdict:
+@dataclass(slots=True)
+class Budget:
+    """Of all bugs together: when it is over, and the processor time that was used so far."""
+
+    deadline: float
+    num_workers: int
+    used_seconds: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def left_seconds(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def use(self, cpu_seconds: float) -> float:
+        """Gives how long a quiet machine would have taken until now."""
+        with self._lock:
+            self.used_seconds += cpu_seconds
+            return self.used_seconds / self.num_workers
+
+
+def shares_within(verdicts: Sequence[Verdict]) -> dict[str, float]:
+    """Of the bugs that can show: the share found in so many minutes, by `found_after`."""
+    can_show = [verdict for verdict in verdicts if not verdict.equivalent]
+    times = [verdict.found_after for verdict in can_show if verdict.found_after is not None]
+    return {f"{m} min": round(sum(at <= 60 * m for at in times) / max(1, len(can_show)), 4) for m in MINUTES}
+
+
+def _turn(seconds: float, budget: Budget, seed: int, pair: tuple[Mutant, Verdict]) -> Verdict:
     mutant, verdict = pair
-    began = time.monotonic()
-    seconds = min(seconds, deadline - began)
-    if seconds <= 0.0:
+    left_seconds = budget.left_seconds
+    if left_seconds <= 0.0:
         return verdict
     try:
         mutant.changed(mutant.module_path.read_text(encoding="utf-8"))
-        report = run_child([mutant.path], seed=seed + verdict.runs, seconds=seconds)
+        report = run_child([mutant.path], seed=seed + verdict.runs, seconds=seconds, wall_seconds=left_seconds)
     except (ValueError, OSError, RuntimeError) as error:  # a bug that cannot be planted is not one that was found
         verdict.kind, verdict.message = "NotPlanted", str(error)
         return verdict
     verdict.runs += report["runs"]
-    verdict.seconds += time.monotonic() - began
+    verdict.seconds += report["cpu_seconds"]
+    after = budget.use(report["cpu_seconds"])
     verdict.reached = verdict.reached or report["reached"]
     verdict.detected = report["detected"] and verdict.reached
     verdict.triggered = verdict.detected
+    verdict.found_after = after if verdict.detected else None
     verdict.kind, verdict.message = report.get("kind", ""), report.get("message", "")
     verdict.report = report
     return verdict
@@ -108,6 +142,7 @@ def run_child(
     *,
     seed: int = 0,
     seconds: float = 60.0,
+    wall_seconds: float = 600.0,
     max_runs: int = 1_000_000,
     digests: int = 0,
     traces: Sequence[Path] = (),
@@ -120,14 +155,15 @@ def run_child(
     but the twin's checks can find what is out of order; `is_slots_only`: no world lends more than cache slots. Raises
     RuntimeError when it does not give one."""
     command = [sys.executable, "-m", "fuzz.child", "--seed", str(seed), "--seconds", str(seconds)]
-    command += ["--max-runs", str(max_runs), "--digests", str(digests)]
+    command += ["--wall-seconds", str(wall_seconds), "--max-runs", str(max_runs), "--digests", str(digests)]
     command += ["--minimize"] * is_minimizing + ["--at-once"] * is_at_once
     command += [] if record is None else ["--record", str(record)]
     command += ["--slots-only"] * is_slots_only
     command += [part for trace in traces for part in ("--trace", str(trace))] + [str(path) for path in mutants]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    timeout = wall_seconds + START_SECONDS
     process = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds + START_SECONDS, check=False
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout, check=False
     )
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{process.stderr}")

@@ -19,6 +19,7 @@ A publishing copy makes its version known when it is applied; `tables.py` says w
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from sim.cells import Content
 from sim.clock import VirtualClock, work_of
@@ -88,8 +89,7 @@ def describe_twin(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CardRow:
+class CardRow(NamedTuple):
     """A run of bytes with one owner, "" for nobody."""
 
     offset_bytes: int

@@ -57,8 +57,8 @@ def capture_graph(name: str, launches: Sequence[Launch], vram: Vram, by: Operati
 
 
 def take_apart(launch: Launch) -> Node:
-    reads = tuple(read for read in launch.reads if isinstance(read, Access))
-    return Node(launch, reads, tuple(read for read in launch.reads if isinstance(read, TableRead)))
+    table_reads = tuple([read for read in launch.reads if isinstance(read, TableRead)])
+    return Node(launch, tuple([read for read in launch.reads if isinstance(read, Access)]), table_reads)
 
 
 def check_graph(graph: Graph, vram: Vram, by: Operation) -> None:
@@ -67,7 +67,8 @@ def check_graph(graph: Graph, vram: Vram, by: Operation) -> None:
     if graph.num_changes == vram.num_changes:
         return
     for pin in graph.pins:
-        for then, now in zip(pin.backing, vram.backing(pin.extent), strict=True):
+        backing = vram.backing(pin.extent)
+        for then, now in zip(pin.backing, backing, strict=True) if backing != pin.backing else ():
             if then is None or now is None or then.segment_index != now.segment_index:
                 raise _stale(graph, pin.extent, f"backed by {then} at capture and by {now} now", vram, by)
         owners = vram.owner_rows(pin.extent)

@@ -5,6 +5,7 @@ before any of it is noted, so a refused command leaves the shadow as it was.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from sim.cells import UNNAMED, Cell, Content
 from sim.errors import OrderError
@@ -33,6 +34,7 @@ class Shadow:
             HostSpace.PARKED: description.parked_bytes,
         }
         self.host = HostShadow(sizes, manifest)
+        self._writable = tuple(self.host.writable.values())
         self.tables = Tables(self.clocks, self.vram.cells)
 
     def access(
@@ -118,12 +120,13 @@ class Shadow:
 
     def _cut(self, sides: Sequence[Side], by: Operation) -> list[list[Cell]]:
         """The cells of each side, none of which is cut by another one's."""
-        spaces = (self.vram.cells, *self.host.writable.values())
-        before = sum(space.num_cuts for space in spaces)
+        before = self._num_cuts()
         cells = [self._cells(side, by) for side in sides]
-        if sum(space.num_cuts for space in spaces) != before:
-            cells = [self._cells(side, by) for side in sides]
-        return cells
+        return cells if self._num_cuts() == before else [self._cells(side, by) for side in sides]
+
+    def _num_cuts(self) -> int:
+        staging, parked = self._writable
+        return self.vram.cells.num_cuts + staging.num_cuts + parked.num_cuts
 
     def _cells(self, side: Side, by: Operation) -> list[Cell]:
         return self.vram.cut(side.extent, by) if isinstance(side, Access) else self.host.cut(side, by)
@@ -181,8 +184,11 @@ def check_group(pairs: Iterable[CopyPair], by: Operation) -> None:
 
 def _collisions(sides: list[tuple[int, int, bool]]) -> Iterator[tuple[int, int]]:
     """Where a write of `sides` (start, end, is_write) meets another one of them."""
+    ordered = sorted([side for side in sides if side[0] < side[1]])
+    if all(left[1] <= right[0] for left, right in pairwise(ordered)):
+        return
     read_end = write_end = 0
-    for start, end, is_write in sorted(side for side in sides if side[0] < side[1]):
+    for start, end, is_write in ordered:
         other_end = max(read_end, write_end) if is_write else write_end
         if start < other_end:
             yield start, min(end, other_end)

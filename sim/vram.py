@@ -12,6 +12,7 @@ belongs to addresses, so it outlives unmapping; but only mapped bytes can be acc
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from sim.cells import NOBODY, Cell, Cells, Content
 from sim.errors import ContentMismatch, MappingError, OutOfBounds, OutOfMemory, OwnershipError, UndefinedRead
@@ -178,7 +179,8 @@ class Vram:
 
     def backing(self, extent: Extent) -> tuple[Mapping | None, ...]:
         """What backs each segment that `extent` meets, in address order."""
-        return tuple(self._mappings[place] for place in self._segments(extent))
+        places = self._segments(extent)
+        return tuple(self._mappings[places.start : places.stop])
 
     def owner_rows(self, extent: Extent) -> tuple[OwnerRow, ...]:
         """(start, end, owner) of each run in `extent`, whatever the generations."""
@@ -199,11 +201,13 @@ class Vram:
         return tuple(rows)
 
     def mapped_parts(self, extent: Extent) -> Iterator[Extent]:
-        """The pieces of `extent` that are backed, segment by segment."""
-        for place in self._segments(extent):
-            if self._mappings[place] is not None:
-                start = max(extent.offset_bytes, place * self.segment_bytes)
-                end = min(extent.end_bytes, (place + 1) * self.segment_bytes)
+        """The pieces of `extent` that are backed, in address order."""
+        places = self._segments(extent)
+        for is_hole, run in groupby(places, key=lambda place: self._mappings[place] is None):
+            if not is_hole:
+                first, *rest = run
+                start = max(extent.offset_bytes, first * self.segment_bytes)
+                end = min(extent.end_bytes, (first + len(rest) + 1) * self.segment_bytes)
                 yield Extent(start, end - start)
 
     def describe_around(self, extent: Extent) -> str:

@@ -2,15 +2,19 @@
 lend on, written once a session."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture.data import ConjectureResult
 
+from tests.example_database import example_database
 from tests.fixtures.lend_model import LendPair, write_lend_model, write_lend_pair
 
 settings.register_profile(
     "strata",
+    database=example_database(os.environ),
     deadline=None,
     derandomize=False,
     print_blob=True,
@@ -18,6 +22,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("strata")
+
+if find_spec("hypofuzz") and not hasattr(ConjectureResult, "slice_comments"):
+    # HypoFuzz 25.11.1 still asks for the name that Hypothesis 6.157 changed, and a worker ends at its first failure.
+    ConjectureResult.slice_comments = property(lambda result: result.span_comments)  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")

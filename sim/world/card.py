@@ -12,7 +12,7 @@ from sim.queues import Queues
 from sim.streams import Operation
 from sim.world.geometry import EMBEDDING, Delivery, Geometry
 from sim.world.loan_checks import Journal, check_block_is_back, check_start
-from sim.world.loans import Act, Home, Lent, what_is_lent
+from sim.world.loans import Home, Lent, what_is_lent
 from sim.world.model import drafter_parts, head_parts, masters, trunk_blobs
 from sim.world.pairs import Pairs
 from sim.world.plain_bytes import PlainBytes
@@ -122,10 +122,9 @@ class WorldDevice(SimDevice):
         super().capture(name, launches)
         super().capture(DRAFT, (self._drafting,))
         vram, arena = self._shadow.vram, Extent(0, self.describe().arena_bytes)
-        owners = tuple((row.offset_bytes, row.size_bytes, row.owner) for row in self.card_map())
         rows = vram.content_rows(arena)
         named = [(start, end, content.name) for start, end, content in rows if content and content.name]
-        self.home = Home(owners, len(self.backing()) - self.backing().count(None), tuple(named))
+        self.home = Home(self.card_map(), len(self.backing()) - self.backing().count(None), tuple(named))
         self.lent = what_is_lent(self._geometry, self.home, arena_bytes=arena.size_bytes)
         check_region(self._geometry, self.home.owners)
         self.journal = Journal()
@@ -134,6 +133,11 @@ class WorldDevice(SimDevice):
         """The physical segment under each place, behind the arena too."""
         found = self._shadow.vram.backing(Extent(0, self.describe().range_bytes))
         return tuple(None if mapping is None else mapping.segment_index for mapping in found)
+
+    @property
+    def num_changes(self) -> int:
+        """Maps, unmaps and transfers so far: what did not change it changed neither owners nor segments."""
+        return self._shadow.vram.num_changes
 
     def draft(self) -> None:
         """What a drafter would do now, and the host learns at once that it is over. No failure meets it, it is in no
@@ -243,7 +247,7 @@ class WorldDevice(SimDevice):
             self.journal.chunks.append(command.args.buffers.max_rows)
         if isinstance(command, Launch) and command.stream is Stream.PROMPT:
             self.journal.workplaces.add(workplace_of(command))
-        if isinstance(command, Act) and self.lent is not None:
+        if isinstance(command, (Map, Unmap, Transfer)) and self.lent is not None:
             self.journal.words.append(self.lent.word(command))
 
     def _copy(self, command: Copy, by: Operation) -> None:
@@ -273,9 +277,16 @@ class Card:
         return self.device.lent
 
 
-def make_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Keep | None = None) -> Card | Refusal:
-    """Started and idle. `keep` gets everything that the runner asks of its device, from the first command on."""
-    card = build_card(geometry, keep=keep)
+def make_card(
+    geometry: Geometry,
+    *,
+    is_counting_pairs: bool = False,
+    keep: Keep | None = None,
+    pack: memoryview | None = None,
+) -> Card | Refusal:
+    """Started and idle. `keep` gets everything that the runner asks of its device, from the first command on; `pack`:
+    what an earlier card of this model left in host memory."""
+    card = build_card(geometry, keep=keep, pack=pack)
     if isinstance(card, Card):
         if is_counting_pairs:
             card.device.pairs = Pairs(card.device._graphs)
@@ -284,7 +295,7 @@ def make_card(geometry: Geometry, *, is_counting_pairs: bool = False, keep: Keep
     return card
 
 
-def build_card(geometry: Geometry, *, keep: Keep | None = None) -> Card | Refusal:
+def build_card(geometry: Geometry, *, keep: Keep | None = None, pack: memoryview | None = None) -> Card | Refusal:
     """Filled and sealed, not yet started."""
     plan = geometry.plan()
     if isinstance(plan, Refusal):
@@ -297,10 +308,11 @@ def build_card(geometry: Geometry, *, keep: Keep | None = None) -> Card | Refusa
         parked_bytes=parked_space_bytes(plan),
         behind_bytes=plan.behind_bytes,
     )
-    payload = PlainBytes(description)
+    payload = PlainBytes(description, pack)
     manifest: list[tuple[HostExtent, str]] = []
     for home, name, data in masters(geometry, plan):
-        payload.host(home)[:] = data
+        if pack is None:
+            payload.host(home)[:] = data
         manifest.append((home, name))
     named = {name for _, name in manifest}
     weights = [(home, f"weight {name}") for name, home in plan.pack.weights.items()]

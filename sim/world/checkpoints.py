@@ -24,6 +24,10 @@ class CheckpointWatch:
         self._wanted: tuple[int, ...] = ()
         self.num_evicted = 0
 
+    @property
+    def positions(self) -> tuple[int, ...]:
+        return tuple(self._order)
+
     def best(self, held: Ids, prompt: Ids) -> int:
         """Where `prompt` may go on; 0 where no checkpoint stands in what it shares with `held`."""
         shared = shared_tokens(held, prompt[:-1])

@@ -11,6 +11,8 @@ from sim.world.loans import Rows
 from sim.world.slab_checks import most_work_bytes
 from sim.world.table_checks import check_addresses
 from strata.core.extent import Extent
+from strata.core.lending.ledger import Ledger
+from strata.core.lending.segments import Backing
 from strata.core.memory.policy import DEFAULT_MIN_CACHE_SLOTS
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
@@ -45,7 +47,7 @@ def is_out(card: Card) -> bool:
 
 
 def owner_rows(card: Card) -> Rows:
-    return tuple((row.offset_bytes, row.size_bytes, row.owner) for row in card.device.card_map())
+    return card.device.card_map()
 
 
 def resident_blobs(card: Card) -> dict[str, Extent]:
@@ -63,11 +65,27 @@ def resident_blobs(card: Card) -> dict[str, Extent]:
     return found
 
 
-def check_books(card: Card) -> None:
-    """The engine's ledger, with what it ordered since, and the twin's map say the same of every byte."""
-    runner = card.runner
-    at = runner._state.at
-    ledger = at.booked(runner._num_acts).ledger
+class BookWatch:
+    """The engine's books, with what it ordered since, and the twin's map say the same of every byte and segment. What
+    neither side has changed since it was compared is not compared again."""
+
+    def __init__(self, card: Card) -> None:
+        self._card = card
+        self._ledger: Ledger | None = None
+        self._backing: Backing | None = None
+        self._num_changes = -1
+
+    def check(self) -> None:
+        runner, num_changes = self._card.runner, self._card.device.num_changes
+        at = runner._state.at.booked(runner._num_acts)
+        if at.ledger is self._ledger and at.backing is self._backing and num_changes == self._num_changes:
+            return
+        _check_owners(self._card, at.ledger)
+        _check_segments(self._card, at.backing)
+        self._ledger, self._backing, self._num_changes = at.ledger, at.backing, num_changes
+
+
+def _check_owners(card: Card, ledger: Ledger) -> None:
     books: list[tuple[int, int, str]] = []
     for holding in ledger.holdings:
         if not holding.owner:
@@ -79,12 +97,17 @@ def check_books(card: Card) -> None:
     twin = [(start, start + size, owner) for start, size, owner in owner_rows(card) if owner]
     if books != twin:
         raise WorldFault(f"the ledger says {books}, the twin says {twin}")
+
+
+def _check_segments(card: Card, backing: Backing) -> None:
     if not card.lent.num_segments:
         return
-    zone, places = card.lent.zone, at.booked(runner._num_acts).backing.places
     found = {index: place * card.lent.segment_bytes for place, index in enumerate(card.device.backing())}
+    places = backing.places
     if [place and place.offset_bytes for place in places] != [found.get(i) for i in range(len(places))]:
-        raise WorldFault(f"by the books the segments of {zone} back {places}, the twin has {card.device.backing()}")
+        raise WorldFault(
+            f"by the books the segments of {card.lent.zone} back {places}, the twin has {card.device.backing()}"
+        )
 
 
 def check_rest(card: Card, start: AtStart) -> None:
@@ -105,7 +128,7 @@ def check_rest(card: Card, start: AtStart) -> None:
     check_addresses(shadow, card.payload, card.blobs, start.blobs, num_experts=num_experts)
     for (layer, expert), blob in card.blobs.items():
         extent = found.get(f"blob {layer} {expert}")
-        if extent is not None and card.payload.arena(extent) != blob:
+        if extent is not None and bytes(card.payload.arena(extent)) != blob:
             raise WorldFault(f"blob {layer} {expert} at {extent} has other bytes than the model")
 
 

@@ -59,8 +59,18 @@ class Favour:
     times: int = 1
 
 
-Decision = Begin | Advance | Cancel | Stop | Fault | Favour
-_KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Begin, Advance, Cancel, Stop, Fault, Favour)}
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """When nothing is open: the server ends, and the next one starts on the same host pack with other options, number
+    `pick` of `sim.world.geometry.OTHER_OPTIONS`; nothing where those have no plan."""
+
+    pick: int
+
+
+Decision = Begin | Advance | Cancel | Stop | Fault | Favour | Restart
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__.lower(): kind for kind in (Begin, Advance, Cancel, Stop, Fault, Favour, Restart)
+}
 
 
 def to_json(decision: Decision) -> dict[str, Any]:

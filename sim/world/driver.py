@@ -15,15 +15,16 @@ from hashlib import sha256
 from sim.errors import TwinError
 from sim.world.card import PLANTED, TERMINATORS, Card, Faults, PlantedFault, make_card
 from sim.world.checkpoints import CheckpointWatch
-from sim.world.checks import AtStart, check_books, check_rest, is_out, look
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop
+from sim.world.checks import AtStart, BookWatch, check_rest, is_out, look
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.errors import WorldFault
 from sim.world.expected import Expected
 from sim.world.geometry import Geometry
 from sim.world.loan_watch import LoanWatch
-from sim.world.notes import note_loans, note_state, struck_by
+from sim.world.notes import name_of, note_loans, note_state, struck_by
 from sim.world.parked import Expectation, ParkedWatch, state_bytes
 from sim.world.prompts import request_of
+from sim.world.restart import next_card
 from strata.core.errors import DeviceError, Refusal
 from strata.core.lending.loan import LoanPhase
 from strata.core.memory.policy import NEVER
@@ -37,11 +38,9 @@ PROMPTS_KEPT = 8
 HORIZON_STEPS = 4000
 MAX_FAVOURS = 1000
 PROBE_TOKENS = 300
-FAULTS_TO_LOSE_A_DEVICE = 2
-"""A mending is tried three times. A failure may cost two tries, one for the command that fails and one for a command
-behind it that cannot do without; so two failures while one is mended may be too many, and one must not be. Where
-streams go on as they like, one that came before may be told of only while another is mended: all since the card was at
-rest count, but for the one that is mended."""
+FAULTS_TO_LOSE_A_DEVICE = 3
+"""A mending is tried three times, and only what fails while it goes on costs a try: what failed before, or in an
+earlier try, is over once the streams have drained, whenever the host is told of it."""
 
 
 class Driver:
@@ -59,27 +58,32 @@ class Driver:
         card = make_card(geometry, is_counting_pairs=is_counting_pairs, keep=keep)
         if isinstance(card, Refusal):
             raise ValueError(f"no world: this geometry has no plan: {card.reason}")
-        self.card: Card = card
         self.sometimes: Counter[str] = Counter()
         self.is_lost = False
         self.num_events = 0
-        self._commands_at_start = card.device.statistics().num_commands
-        self._start: AtStart = look(card)
         self._prompts: list[tuple[int, ...]] = []
+        self._is_kept = keep is not None
+        self._commands_before = 0  # of servers that have ended
+        if is_recording:
+            card.device.history = []
+        self._serve(card)
+
+    def _serve(self, card: Card) -> None:
+        """A server is ready, and holds nothing."""
+        self.card = card
+        self._start: AtStart = look(card)
         self._held: tuple[int, ...] = ()  # the ids whose cells K/V surely holds
         self._request: GenerationRequest | None = None
         self._expected: Expected | None = None
         self._is_torn = False  # some layers have read what lies behind them, others not
+        self._books = BookWatch(card)
         self._parked = ParkedWatch(card)
         self._checkpoints = CheckpointWatch(card)
-        self._fired_at_rest = 0
         self._takeover: Expectation | None = None
         self._loans = LoanWatch(card, self._start)
         self._num_sampled = 0
         self._token: int | None = None  # sampled, and not answered yet
         self._is_cancelled = False
-        if is_recording:
-            card.device.history = []
 
     @property
     def is_open(self) -> bool:
@@ -91,6 +95,16 @@ class Driver:
         return self._token is not None
 
     @property
+    def num_begun(self) -> int:
+        """Prompts so far; no more than a few are counted."""
+        return len(self._prompts)
+
+    @property
+    def checkpoints(self) -> tuple[int, ...]:
+        """Positions of the session at which its state is kept."""
+        return self._checkpoints.positions
+
+    @property
     def is_leaving(self) -> bool:
         """The client has left, and what is open is being closed."""
         return self._is_cancelled
@@ -98,9 +112,7 @@ class Driver:
     @property
     def where(self) -> str:
         """The machine's state, and the phase of its loan."""
-        state = self.card.runner._state
-        name = type(state).__name__
-        return name if state.at.loan is None else f"{name} {state.at.loan.phase}"
+        return name_of(self.card.runner._state)
 
     @property
     def is_handing_over(self) -> bool:
@@ -110,8 +122,8 @@ class Driver:
 
     @property
     def num_steps(self) -> int:
-        """Events and commands applied."""
-        return self.num_events + self.card.device.statistics().num_commands - self._commands_at_start
+        """Events and commands applied, those of the start included: they are judged like any others."""
+        return self.num_events + self._commands_before + self.card.device.statistics().num_commands
 
     @property
     def faults(self) -> Faults:
@@ -145,8 +157,19 @@ class Driver:
                     self._guarded(self._end)
             case Fault(after, kind):
                 self.faults.planned.append((after, kind))
+            case Restart(pick):
+                if self._request is None and not self._is_kept:
+                    self._restart(pick)
             case Favour(pick, times):
                 self.card.device.favours += [pick] * min(times, MAX_FAVOURS)
+
+    def _restart(self, pick: int) -> None:
+        """A trace of commands is one server's, so where one is kept nothing ends."""
+        before, commands = self.card.geometry, self.card.device.statistics().num_commands
+        if (card := next_card(self.card, pick)) is not None:
+            self._commands_before += commands
+            self._serve(card)
+            self.sometimes["restarted with other options"] += card.geometry != before
 
     def finish(self) -> None:
         """Failures off; then liveness and quiescence. A lost device ends a world without either."""
@@ -301,7 +324,6 @@ class Driver:
     def _close(self) -> None:
         self._request = self._expected = self._takeover = self._token = None
         self._is_cancelled = False
-        self._fired_at_rest = self.faults.num_fired
         if self.card.runner._state.at.is_lending:
             raise WorldFault("nothing is open, and a loan is")
         check_rest(self.card, self._start)
@@ -317,20 +339,20 @@ class Driver:
     def _guarded(self, move: Callable[[], None]) -> None:
         """A move of the runner, judged; a failure that was planted breaks the request, as the steward does it."""
         self.num_events += 1
-        where, fired = self.where, self.faults.num_fired
+        before, fired = self.card.runner._state, self.faults.num_fired
         overtakings = self.card.device.num_overtakings
         num_words = len(self.card.device.journal.words)
         try:
             move()
         except DeviceError as error:
             self._judge(error)
-            self._recover(where)
+            self._recover(name_of(before))
         self._accuse()
         if self.faults.num_fired > fired:
-            self.sometimes[f"fault in {where}"] += 1
+            self.sometimes[f"fault in {name_of(before)}"] += 1
             self._note_struck()
         self.sometimes["stream overtook"] += self.card.device.num_overtakings > overtakings
-        check_books(self.card)
+        self._books.check()
         note_state(self.sometimes, self.card.runner._state)
         words = self.card.device.journal.words[num_words:]
         note_loans(self.sometimes, self.card, words)
@@ -362,7 +384,7 @@ class Driver:
             self.card.runner.recover()
         except DeviceError as error:
             self._judge(error)
-            if self.faults.num_fired - self._fired_at_rest - 1 < FAULTS_TO_LOSE_A_DEVICE:
+            if self.faults.num_fired - fired < FAULTS_TO_LOSE_A_DEVICE:
                 raise
             self.is_lost = True
             self.sometimes["device lost"] += 1

@@ -53,11 +53,20 @@ def _sampler_inputs(request: GenerationRequest, terminators: tuple[int, ...]) ->
     s = request.sampling
     words = (s.seed, len(request.prompt_ids), s.min_tokens, s.top_k, int(s.temperature == 0.0))
     reals = (s.temperature, s.top_p, s.min_p, s.repetition_penalty, s.presence_penalty, s.frequency_penalty)
-    bias = dict(s.logit_bias)
-    seen, ends = set(request.prompt_ids), set(terminators)
+    bias = [0.0] * VOCAB_SIZE
+    for token, value in s.logit_bias:
+        bias[token] = value
     return (
         struct.pack("<5q6d", *words, *reals).ljust(_PARAMS_BYTES, b"\0"),
-        struct.pack(f"<{VOCAB_SIZE}f", *(bias.get(token, 0.0) for token in range(VOCAB_SIZE))),
-        bytes(token in seen for token in range(VOCAB_SIZE)),
-        bytes(token in ends for token in range(VOCAB_SIZE)),
+        struct.pack(f"<{VOCAB_SIZE}f", *bias),
+        _marked(request.prompt_ids),
+        _marked(terminators),
     )
+
+
+def _marked(ids: tuple[int, ...]) -> bytes:
+    """One byte a token: 1 for those in `ids`."""
+    marks = bytearray(VOCAB_SIZE)
+    for token in set(ids):
+        marks[token] = 1
+    return bytes(marks)

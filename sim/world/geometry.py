@@ -4,9 +4,10 @@ Values only, so that a trace can carry them. Chooses nothing: whoever draws worl
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 
 from strata.core import programs
 from strata.core.errors import Refusal
@@ -163,6 +164,33 @@ def _work(work_bytes: Mapping[str, int]) -> Iterator[Work]:
     for names in ((programs.ATTENTION,), (programs.RECURRENT,), (programs.ROUTER, programs.EXPERTS), (programs.FFN,)):
         if names[0] in work_bytes:
             yield Work(names, (WorkArea("work", work_bytes[names[0]]),))
+
+
+OTHER_OPTIONS: tuple[Mapping[str, Any], ...] = (
+    {},
+    {"ring_slots": 2},
+    {"ring_slots": None},
+    {"max_chunk_tokens": 256},
+    {"num_cache_slots": None, "min_cache_slots": 1},
+    {"num_cache_slots": 6},
+    {"is_reread": True},
+    {"is_reread": False, "room_min_tokens": NEVER},
+    {"room_min_tokens": 0},
+    {"is_elastic": False, "lends_block": False, "lends_head": False, "repeat_min_tokens": NEVER},
+    {"retains_startup": False, "repeat_min_tokens": 2},
+    {"parked_bytes": 0},
+)
+"""What the next start on the same pack may ask for in another way; what lies in a pack are model and drafter alone."""
+
+
+def with_other_options(geometry: Geometry, pick: int) -> Geometry | None:
+    """None where they have no plan on this card."""
+    other = replace(geometry, **OTHER_OPTIONS[pick % len(OTHER_OPTIONS)])
+    if other.repeat_min_tokens != NEVER and not other.is_elastic:
+        return None
+    if other.room_min_tokens != NEVER and not other.drafter_experts:
+        return None
+    return None if isinstance(other.plan(), Refusal) else other
 
 
 @lru_cache(maxsize=16)

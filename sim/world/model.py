@@ -16,7 +16,7 @@ from strata.core.inventory import WeightItem
 from strata.core.memory.planner import Plan
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=2048)
 def blob_bytes_of(layer: int, expert: int, size_bytes: int) -> bytes:
     """Position-dependent, so that neither another blob nor the same one shifted is equal to it."""
     return _numbered(layer << 24 | expert << 16, size_bytes)

@@ -16,6 +16,12 @@ from strata.core.serving.states import Reading, State, Windowing
 Notes = Counter[str]
 
 
+def name_of(state: State) -> str:
+    """And the phase of its loan."""
+    name = type(state).__name__
+    return name if state.at.loan is None else f"{name} {state.at.loan.phase}"
+
+
 def note_state(notes: Notes, state: State) -> None:
     """Of the chunk under way, and of a refill."""
     if isinstance(state, Reading):
@@ -29,19 +35,19 @@ def note_state(notes: Notes, state: State) -> None:
 
 def note_loans(notes: Notes, card: Card, words: Sequence[str]) -> None:
     """`words`: the acts of the move that is over."""
-    notes.update(words)
-    notes["loan opened"] += goes(CACHE) in words
     journal, lent, state = card.device.journal, card.lent, card.runner._state
+    if words:
+        notes.update(words)
+        notes["loan opened"] += goes(CACHE) in words
     has_worked = any(work.place.size_bytes for work in journal.workplaces)
     notes["slab of a loan"] += has_worked and card.geometry.has_slab
     notes["scratch in its region"] += has_worked and not card.geometry.has_slab
-    are_out = [
-        opened in journal.words and closed not in journal.words
-        for opened, closed in ((ROOM_OPENS, ROOM_CLOSES), (goes(CACHE), comes(CACHE)))
-    ]
-    notes["room, slots and segments out at once"] += all(are_out) and is_out(card)
-    room = state.at.room
-    if room is not None:
+    if state.at.room is not None:
+        are_out = [
+            opened in journal.words and closed not in journal.words
+            for opened, closed in ((ROOM_OPENS, ROOM_CLOSES), (goes(CACHE), comes(CACHE)))
+        ]
+        notes["room, slots and segments out at once"] += all(are_out) and is_out(card)
         written = {extent.offset_bytes for extent in journal.entries if lent.block.contains(extent)}
         notes["more than one group of room slots written"] += len(written) > MAX_COPY_GROUP
         notes["room in a read that streams"] += isinstance(state, Reading) and state.chunk.is_streaming

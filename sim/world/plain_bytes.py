@@ -15,11 +15,16 @@ POISON = 0xDB
 
 
 class PlainBytes:
-    def __init__(self, description: DeviceDescription) -> None:
+    """Make `bytes` of a view to compare it: views are compared item by item, which takes thirty times as long."""
+
+    def __init__(self, description: DeviceDescription, pack: memoryview | None = None) -> None:
+        """`pack`: one that is filled and sealed already."""
         self._arena = memoryview(bytearray(description.range_bytes))
-        self._pack = memoryview(bytearray(description.pack_bytes))
-        self._staging = memoryview(bytearray(description.staging_bytes))
-        self._parked = memoryview(bytearray(description.parked_bytes))
+        self._host = {
+            HostSpace.PACK: memoryview(bytearray(description.pack_bytes)) if pack is None else pack,
+            HostSpace.STAGING: memoryview(bytearray(description.staging_bytes)),
+            HostSpace.PARKED: memoryview(bytearray(description.parked_bytes)),
+        }
         self._away: dict[int, bytes] = {}
         self._homes: dict[int, int] = {}  # offset in the arena -> physical segment
 
@@ -48,18 +53,21 @@ class PlainBytes:
         program(PlainMemory(self, scope), args)
 
     def host(self, extent: HostExtent) -> memoryview:
-        spaces = {HostSpace.PACK: self._pack, HostSpace.STAGING: self._staging, HostSpace.PARKED: self._parked}
-        return spaces[extent.space][extent.offset_bytes : extent.end_bytes]
+        return self._host[extent.space][extent.offset_bytes : extent.offset_bytes + extent.size_bytes]
+
+    @property
+    def pack(self) -> memoryview:
+        return self._host[HostSpace.PACK]
 
     def seal(self) -> None:
-        self._pack = self._pack.toreadonly()
+        self._host[HostSpace.PACK] = self._host[HostSpace.PACK].toreadonly()
 
     def close(self) -> None:
         """Nothing outlives the object."""
 
     def arena(self, extent: Extent) -> memoryview:
         """The bytes as they are, unchecked: for whoever judges."""
-        return self._arena[extent.offset_bytes : extent.end_bytes]
+        return self._arena[extent.offset_bytes : extent.offset_bytes + extent.size_bytes]
 
     def _bytes(self, extent: Extent | HostExtent) -> memoryview:
         return self.host(extent) if isinstance(extent, HostExtent) else self.arena(extent)

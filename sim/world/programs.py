@@ -180,7 +180,7 @@ def combine(memory: Memory, args: LayerArgs) -> None:
 
 def _compare(memory: Memory, parts: Sequence[Part], program: str) -> None:
     for part in parts:
-        if memory.read(part.access.extent) != part.data:
+        if bytes(memory.read(part.access.extent)) != part.data:
             raise WrongBytes(f"{program}: {part.access.content} at {part.access.extent} has other bytes than the model")
 
 
@@ -244,7 +244,7 @@ class _Model:
             blob = self._blobs[layer, expert]
             if done >> expert & 1:
                 raise WrongBytes(f"experts of layer {layer}: expert {expert} is computed twice")
-            if memory.view(addresses[expert], len(blob)) != blob:
+            if bytes(memory.view(addresses[expert], len(blob))) != blob:
                 raise WrongBytes(
                     f"experts of layer {layer}: expert {expert} at address={addresses[expert]:#x} is another blob"
                 )

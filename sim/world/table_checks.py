@@ -67,7 +67,7 @@ def check_addresses(
         home = homes.get(f"blob {layer} {expert}")
         if home is None:
             place = HostExtent(HostSpace.PACK, max(0, address - PACK_ADDRESS), len(blob))
-            is_right = address >= PACK_ADDRESS and payload.host(place) == blob
+            is_right = address >= PACK_ADDRESS and bytes(payload.host(place)) == blob
         else:
             is_right = address == ARENA_ADDRESS + home.offset_bytes
         if not is_right:

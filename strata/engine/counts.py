@@ -1,5 +1,6 @@
 """What the runner counts of the acts and commands that it submits. Knows what they mean by owner and content alone."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -56,56 +57,48 @@ def with_act(counts: RunnerCounts, act: Act) -> RunnerCounts:
     return replace(counts, num_loans=counts.num_loans + 1, lent_bytes=counts.lent_bytes + act.extent.size_bytes)
 
 
-def with_command(counts: RunnerCounts, command: Command, plan: Plan) -> RunnerCounts:
+def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan) -> RunnerCounts:
     """Copies on the prompt's copy stream fill the ring, or bring home what was lent; prompt launches name their blobs.
     The drafter is the layer behind the last. What goes to parked memory or comes from it is a conversation; behind the
     bytes for those, it is a checkpoint."""
-    if isinstance(command, Copy) and command.stream is Stream.COPY:
-        return _with_copies(counts, command, num_layers=plan.inventory.num_layers)
-    if isinstance(command, Copy):
-        return replace(
-            counts,
-            parked_bytes=counts.parked_bytes + _parked_bytes((pair.target for pair in command.pairs), plan),
-            unparked_bytes=counts.unparked_bytes + _parked_bytes((pair.source for pair in command.pairs), plan),
-        )
-    if isinstance(command, Launch):
-        classes = {write.extent.size_bytes for write in command.writes if write.owner == SCRATCH}
-        if not classes <= counts.scratch_classes:
-            counts = replace(counts, scratch_classes=counts.scratch_classes | classes)
-    if isinstance(command, Launch) and command.program == programs.EXPERTS:
-        blobs = [read for read in command.reads if isinstance(read, Access) and is_blob(read)]
-        hits = sum(blob.owner == CACHE for blob in blobs)
-        return replace(
-            counts,
-            expert_reads_hit=counts.expert_reads_hit + hits,
-            expert_reads_missed=counts.expert_reads_missed + len(blobs) - hits,
-        )
-    return counts
+    more: Counter[str] = Counter()
+    classes = counts.scratch_classes
+    for command in commands:
+        if isinstance(command, Launch):
+            classes |= {write.extent.size_bytes for write in command.writes if write.owner == SCRATCH}
+        if isinstance(command, Copy) and command.stream is Stream.COPY:
+            for pair in command.pairs:
+                _count_copy(more, pair.target, num_layers=plan.inventory.num_layers)
+        elif isinstance(command, Copy):
+            for pair in command.pairs:
+                more["parked_bytes"] += _parked_bytes(pair.target, plan)
+                more["unparked_bytes"] += _parked_bytes(pair.source, plan)
+        elif isinstance(command, Launch) and command.program == programs.EXPERTS:
+            owners = [read.owner for read in command.reads if isinstance(read, Access) and is_blob(read)]
+            hits = owners.count(CACHE)
+            more["expert_reads_hit"] += hits
+            more["expert_reads_missed"] += len(owners) - hits
+    if not any(more.values()) and classes == counts.scratch_classes:
+        return counts
+    sums = {name: getattr(counts, name) + number for name, number in more.items()}
+    return replace(counts, scratch_classes=classes, **sums)
 
 
-def _with_copies(counts: RunnerCounts, command: Copy, *, num_layers: int) -> RunnerCounts:
-    refilled_bytes = restored_bytes = room_bytes = ring_entries = 0
-    for pair in command.pairs:
-        target = pair.target
-        if isinstance(target, HostExtent):
-            continue
-        if target.owner == CACHE:
-            refilled_bytes += target.extent.size_bytes
-        elif target.owner != PROMPT:
-            restored_bytes += target.extent.size_bytes
-        elif is_blob_of(target, num_layers):
-            room_bytes += target.extent.size_bytes
-        else:
-            ring_entries += 1
-    return replace(
-        counts,
-        refilled_bytes=counts.refilled_bytes + refilled_bytes,
-        restored_bytes=counts.restored_bytes + restored_bytes,
-        room_bytes=counts.room_bytes + room_bytes,
-        ring_entries=counts.ring_entries + ring_entries,
-    )
+def _count_copy(more: Counter[str], target: Access | HostExtent, *, num_layers: int) -> None:
+    if isinstance(target, HostExtent):
+        return
+    size_bytes = target.extent.size_bytes
+    if target.owner == CACHE:
+        more["refilled_bytes"] += size_bytes
+    elif target.owner != PROMPT:
+        more["restored_bytes"] += size_bytes
+    elif is_blob_of(target, num_layers):
+        more["room_bytes"] += size_bytes
+    else:
+        more["ring_entries"] += 1
 
 
-def _parked_bytes(sides: Iterable[Access | HostExtent], plan: Plan) -> int:
-    places = [side for side in sides if isinstance(side, HostExtent) and side.space is HostSpace.PARKED]
-    return sum(place.size_bytes for place in places if place.end_bytes <= plan.options.parked_bytes)
+def _parked_bytes(side: Access | HostExtent, plan: Plan) -> int:
+    if not isinstance(side, HostExtent) or side.space is not HostSpace.PARKED:
+        return 0
+    return side.size_bytes if side.end_bytes <= plan.options.parked_bytes else 0

@@ -26,7 +26,7 @@ from strata.core.serving.recurrent_state import commit_launches
 from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
 from strata.core.serving.standing import HOME
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
-from strata.core.serving.states import Homing, Idle, Lending, Reading, State, Windowing, first_state, landed
+from strata.core.serving.states import Closing, Homing, Idle, Lending, Reading, State, Windowing, first_state, landed
 from strata.core.serving.steps import (
     Arrived,
     Began,
@@ -42,7 +42,7 @@ from strata.core.serving.steps import (
 from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
-from strata.engine.counts import RunnerCounts, with_act, with_command
+from strata.engine.counts import RunnerCounts, with_act, with_commands
 
 DigestOf = Callable[[memoryview], int]
 MAX_RECOVERIES = 3
@@ -242,12 +242,13 @@ class Runner:
                 return
 
     def _recover_once(self) -> None:
+        """What is told of while the streams drain failed before, and is mended with the rest."""
         self._awaits, self._checks = (), ()
         self._device.completions()
         if not self._is_idle() or self._state.at.ordered:
             self._step(Broke(self._num_acts))
         while not self._is_idle():
-            self._gather()
+            self._gather(is_draining=isinstance(self._state, Closing))
             self._step(Ended())
 
     def _is_idle(self) -> bool:
@@ -286,8 +287,8 @@ class Runner:
         self._device.submit(orders.commands)
         result = self._recipe.plan.verifier.window.result
         had_classes = self._counts.scratch_classes
+        self._counts = with_commands(self._counts, orders.commands, self._recipe.plan)
         for command in orders.commands:
-            self._counts = with_command(self._counts, command, self._recipe.plan)
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
         for size_bytes in sorted(self._counts.scratch_classes - had_classes):
@@ -295,13 +296,16 @@ class Runner:
                 log.info("prefill scratch: device 0 takes a new %d MiB buffer", size_bytes // MIB)
         self._awaits, self._checks = orders.awaits, orders.checks
 
-    def _gather(self) -> None:
-        """Until every awaited tag is reached."""
+    def _gather(self, *, is_draining: bool = False) -> None:
+        """Until every awaited tag is reached. Raises DeviceError for what failed; with `is_draining` only for what
+        takes the device away."""
         missing = set(self._awaits)
         while missing:
             events = self._device.completions()
             for event in events:
                 if isinstance(event, Failed):
+                    if is_draining and not event.is_fatal:
+                        continue
                     kind = DeviceLost if event.is_fatal else DeviceError
                     raise kind(event.message, event.command)
                 assert isinstance(event, Reached)

@@ -2,7 +2,7 @@
 has eight layers of the shape of a 30B one; its blobs cost no bytes here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
@@ -57,9 +57,19 @@ def pace(*, window_ns: int = 0) -> Pace:
     return Pace(computing)
 
 
+ELASTIC = LendingPolicy(is_elastic=True, lends_block=True, lends_head=True)
+HEAD_BYTES, SEGMENT_BYTES, NUM_MOVED = 1472 * MIB, 64 * MIB, 32
+
+
+def elastic_inventory() -> ModelInventory:
+    """With a head of its own, so that block and head have 2 GiB of segments that move."""
+    plain = scaled_inventory()
+    return replace(plain, weights=(*plain.weights, WeightItem("output.weight", HEAD_BYTES)), heads=("output.weight",))
+
+
 @dataclass(frozen=True)
 class Served:
-    """A request of two streaming chunks. `read_ns`: when the host knew that both prompt streams were through;
+    """A request, by default of two streaming chunks. `read_ns`: when the host knew both prompt streams to be through;
     `sampled_ns`: that each window had answered; the request began at 0."""
 
     card: Card
@@ -80,15 +90,32 @@ class Served:
 
 
 @cache
-def serve(*, ring_slots: int | None = None, has_room: bool = False, num_windows: int = 1, window_ns: int = 0) -> Served:
+def serve(
+    *,
+    ring_slots: int | None = None,
+    has_room: bool = False,
+    num_windows: int = 1,
+    window_ns: int = 0,
+    num_tokens: int = NUM_CHUNKS * CHUNK_TOKENS + 1,
+    is_elastic: bool = False,
+) -> Served:
     clock = VirtualClock(pace(window_ns=window_ns))
-    policy = LendingPolicy(room_min_tokens=0 if has_room else NEVER)
-    options = PlanOptions(8192, chunk_tokens=CHUNK_TOKENS, ring_slots=ring_slots, min_cache_slots=64, policy=policy)
-    card = symbolic_card(scaled_inventory(), options, arena_bytes=ARENA_BYTES, clock=clock)
+    policy = ELASTIC if is_elastic else LendingPolicy(room_min_tokens=0 if has_room else NEVER)
+    options = PlanOptions(
+        8192,
+        chunk_tokens=CHUNK_TOKENS,
+        ring_slots=ring_slots,
+        min_cache_slots=64,
+        policy=policy,
+        segment_bytes=SEGMENT_BYTES if is_elastic else 0,
+    )
+    inventory = elastic_inventory() if is_elastic else scaled_inventory()
+    arena_bytes = ARENA_BYTES + (HEAD_BYTES // SEGMENT_BYTES + 1) * SEGMENT_BYTES * is_elastic
+    card = symbolic_card(inventory, options, arena_bytes=arena_bytes, clock=clock)
     before = clock.times()
     del card.commands[:]
     read_ns, sampled_ns = 0, []
-    card.runner.begin(prompt(NUM_CHUNKS * CHUNK_TOKENS + 1, max_tokens=num_windows))
+    card.runner.begin(prompt(num_tokens, max_tokens=num_windows))
     while len(sampled_ns) < num_windows:
         card.play()
         outcome = card.runner.advance(is_cancelled=False)
@@ -167,9 +194,11 @@ VISIBLE_NS = 600_000
 
 
 @pytest.mark.slow
-def test_a_room_makes_no_prompt_wait_longer_for_its_first_token() -> None:
-    plain, roomed = (serve(num_windows=2, has_room=has_room) for has_room in (False, True))
-    assert roomed.facts.room_slots > 0 and roomed.facts.room_bytes > 600 * MIB
+@pytest.mark.parametrize("num_tokens", [301, 1025, 1500, NUM_CHUNKS * CHUNK_TOKENS + 1, 5001])
+def test_a_room_makes_no_prompt_wait_longer_for_its_first_token(num_tokens: int) -> None:
+    """Chunks that ask the router, chunks that stream, and one of each."""
+    plain, roomed = (serve(num_windows=2, has_room=has_room, num_tokens=num_tokens) for has_room in (False, True))
+    assert roomed.facts.room_slots > 0 and roomed.facts.room_bytes > 0
     assert roomed.sampled_ns[0] <= plain.sampled_ns[0]
 
 
@@ -180,3 +209,24 @@ def test_the_way_home_of_a_whole_block_is_hidden_behind_the_last_chunk_and_the_f
     assert roomed.facts.room_bytes > 600 * MIB
     for windows in range(3):
         assert roomed.sampled_ns[windows] - plain.sampled_ns[windows] < VISIBLE_NS
+
+
+@pytest.mark.slow
+def test_an_elastic_boundary_of_two_gib_takes_less_than_ten_ms_beyond_its_copies() -> None:
+    """From the end of the read to the second token, by which every byte must be home."""
+    served = serve(num_windows=4, window_ns=WINDOW_NS, is_elastic=True)
+    assert served.facts.moved_segments >= NUM_MOVED
+    home = [pair for pair in served.pairs if is_home(pair)]
+    home_bytes = sum(size_of(pair.target) for pair in home)
+    assert home_bytes == served.facts.refilled_bytes + served.facts.restored_bytes >= 2048 * MIB
+    window_ns = served.sampled_ns[3] - served.sampled_ns[2]
+    beyond_ns = served.sampled_ns[1] - served.read_ns - link_ns(home) - 2 * window_ns
+    assert beyond_ns < 10 * NS_PER_MS
+    first_ns = served.sampled_ns[0] - served.read_ns - window_ns
+    assert first_ns > served.facts.moved_segments * (pace().map_ns + pace().unmap_ns)
+
+
+def is_home(pair: CopyPair) -> bool:
+    """Weights that go where they are at home."""
+    is_weight = isinstance(pair.target, Access) and (pair.target.content or "").startswith(("blob ", "weight "))
+    return is_weight and pair.target.owner != "prompt"  # type: ignore[union-attr]

@@ -1,5 +1,6 @@
 """The core over the twin in drawn worlds: nothing leaks, no slot is aliased, every reply is the model's."""
 
+import json
 import os
 from pathlib import Path
 from random import SystemRandom
@@ -7,8 +8,10 @@ from random import SystemRandom
 import pytest
 from hypothesis import settings
 
+from fuzz.__main__ import main
 from fuzz.campaign import Tally, digest_of_seed, run_campaign, run_seed
 from fuzz.draw import draw_world
+from fuzz.planted import MUTANTS
 from fuzz.rules import WorldRules
 from fuzz.sometimes import never_held
 from sim.world.trace import read_trace, replay
@@ -43,10 +46,17 @@ TestWorldsUnderRules.settings = settings(max_examples=max(10, EXAMPLES // 4), st
 
 
 @pytest.mark.slow
+def test_rules_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "--seconds", "0.1", "--rules-a-world", "10", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["rules"] > report["worlds"] >= 10 and report["rules_per_s"] > 0 and report["failure"] == ""
+
+
+@pytest.mark.slow
 def test_a_seed_is_one_world() -> None:
     tally = Tally()
     for seed in range(6):
-        assert draw_world(seed)[0] == draw_world(seed)[0]
+        assert draw_world(seed).geometry == draw_world(seed).geometry
         assert digest_of_seed(seed) == digest_of_seed(seed)
         assert run_seed(seed, tally) is None
     assert len({digest_of_seed(seed) for seed in range(6)}) == 6
@@ -59,5 +69,13 @@ def test_kept_traces_replay(path: Path) -> None:
     replay(read_trace(path.read_text(encoding="utf-8")))
 
 
-def test_there_are_traces_to_replay() -> None:
-    assert len(list(REGRESS.glob("*.jsonl"))) >= 30
+def test_planted_bugs_have_traces_of_a_few_decisions() -> None:
+    """Beside those that a world shows without any: its start, and that it ends at rest."""
+    kept = [read_trace(path.read_text(encoding="utf-8")) for path in REGRESS.glob("*.jsonl") if is_planted(path)]
+    lengths = [len(trace.decisions) for trace in kept]
+    assert sum(1 <= length <= 8 for length in lengths) >= 50
+    assert sum(length <= 8 for length in lengths) >= 200
+
+
+def is_planted(path: Path) -> bool:
+    return (MUTANTS / f"{path.stem}.py").exists()

@@ -17,7 +17,7 @@ from typing import TypeVar
 import trio
 
 from sim.world.card import TERMINATORS, Card, build_card
-from sim.world.checks import AtStart, WorldFault, check_books, check_rest, look
+from sim.world.checks import AtStart, BookWatch, WorldFault, check_rest, look
 from sim.world.geometry import Geometry
 from sim.world.server.asks import FRESH_SEED
 from sim.world.server.journal import Journal
@@ -79,6 +79,7 @@ class Site:
         self.askers: Counter[GenerationRequest] = Counter()  # who waits for a reply to what; no request has its id here
         self._ids = count()
         self._at_start: AtStart | None = None
+        self._books = BookWatch(card)
         card.device.history = []
         plan = card.plan
         self.steward = Steward(
@@ -246,7 +247,7 @@ class Site:
         if self._at_start is None:
             return
         try:
-            check_books(self.card)
+            self._books.check()
             if isinstance(self.card.runner._state, Idle):
                 device.faults.is_spoilt = False
                 check_rest(self.card, self._at_start)
@@ -258,7 +259,7 @@ class Site:
         assert self._at_start is not None
         if not isinstance(self.card.runner._state, Idle):
             raise WorldFault(f"at the end the machine is {self.card.runner._state}")
-        check_books(self.card)
+        self._books.check()
         check_rest(self.card, self._at_start)
 
 

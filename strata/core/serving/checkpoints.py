@@ -48,6 +48,8 @@ class Checkpoints:
 
     def kept(self, num_tokens: int) -> "Checkpoints":
         """What is left once cells from `num_tokens` on hold nothing that is known."""
+        if not self.listed and self.arriving is None:
+            return self
         arriving = self.arriving if self.arriving and self.arriving.position <= num_tokens else None
         listed = tuple(each for each in self.listed if each.position <= num_tokens)
         return replace(self, listed=listed, arriving=arriving)

@@ -76,9 +76,11 @@ class Machine:
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
         at = state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.reached()
-        after, orders = self._dispatch(replace(state, at=at), event)
+        after, orders = self._dispatch(state if at is state.at else replace(state, at=at), event)
         after.at.check()
         checkpoints = after.at.checkpoints.kept(len(after.at.session.ids))
+        if not orders.acts and checkpoints is after.at.checkpoints:
+            return after, orders
         return replace(after, at=replace(after.at, ordered=orders.acts, checkpoints=checkpoints)), orders
 
     def _dispatch(self, state: State, event: ServingEvent) -> tuple[State, Orders]:

@@ -63,7 +63,8 @@ class Standing:
 
     def reached(self) -> "Standing":
         """All that was ordered took place, and all that was awaited has come."""
-        return replace(self.booked(), checkpoints=self.checkpoints.landed())
+        booked, checkpoints = self.booked(), self.checkpoints.landed()
+        return booked if checkpoints is booked.checkpoints else replace(booked, checkpoints=checkpoints)
 
     def check(self) -> None:
         self.ledger.check()

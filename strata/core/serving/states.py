@@ -83,4 +83,4 @@ def first_state(plan: Plan) -> Idle:
 
 def landed(state: State) -> State:
     """All that was ordered last took place."""
-    return replace(state, at=state.at.booked())
+    return replace(state, at=state.at.booked()) if state.at.ordered else state

@@ -1,0 +1,71 @@
+"""Situations that chance brings about too rarely: which world they need, and how its client behaves.
+
+Three worlds in ten have a scene, drawn apart, so that the other worlds are the same without. For want of each, planted
+bugs lived for a thousand worlds. Decisions stay free in all else, failures included.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import Random
+
+from fuzz.draw_loans import with_loans, with_room
+from sim.world.geometry import Geometry
+
+SHARE = 0.3
+MIN_DECISIONS = 8
+OPENING_FRESH = (80, 120, 200)
+"""Of the first two conversations: long enough to be parked, and to have a cut."""
+
+
+class Scene(StrEnum):
+    NONE = "none"
+    ALTERNATE = "alternate"  # few short conversations take turns, and go on from a part of one another
+    LEAVE = "leave"  # the client of a long read leaves while ring entries fly into a room
+    APART = "apart"  # a room beside an arena of its own, so that its slots go home before the read ends
+    RESTART = "restart"  # servers one after another on one host pack, with other options
+    CUTS = "cuts"  # prompts that end at, before and behind a checkpoint of the live session
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What a client draws from; `cancels`: the chance that it leaves at each step, None for what the world has;
+    `restarts`: the chance of another server in place of a request."""
+
+    fresh: tuple[int, ...]
+    shared: tuple[int, ...]
+    bases: tuple[int, ...]
+    times: tuple[int, ...]
+    cancels: float | None = None
+    restarts: float = 0.0
+
+
+HABITS = {
+    Scene.ALTERNATE: Habits((0, 1, 70, 70), (0, 100, 150, 5000, 5000, 5000), (1, 2, 2, 2, 3), (30,)),
+    Scene.LEAVE: Habits((1025, 1026, 1300, 2100), (0, 0, 1), (0, 1), (1, 1, 2), 0.3),
+    Scene.APART: Habits((1025, 1025, 1026, 2049), (0, 0, 1), (0, 1), (5, 20)),
+    Scene.RESTART: Habits((1, 17, 257, 300, 520), (0, 0, 100, 5000), (0, 1, 2), (5, 20, 30), restarts=0.35),
+    Scene.CUTS: Habits((0, 0, 1, 17, 80), (0, 300, 5000), (0, 0, 1, 2), (9, 30)),
+}
+
+
+def draw_scene(seed: int) -> Scene:
+    rng = Random(f"scene of {seed}")
+    return rng.choice(list(HABITS)) if rng.random() < SHARE else Scene.NONE
+
+
+def draw_stage(scene: Scene, rng: Random, any_geometry: Callable[[Random, bool], Geometry]) -> Geometry:
+    """A world that `scene` can be played in; `any_geometry` draws one with a plan, of a long context or a short one."""
+    if scene is Scene.RESTART:
+        geometry = any_geometry(rng, rng.random() < 0.2)
+        return with_loans(geometry, rng) if rng.random() < 0.6 else geometry
+    if scene in (Scene.LEAVE, Scene.APART):
+        return with_room(any_geometry(rng, True), rng, is_apart=scene is Scene.APART)
+    geometry = any_geometry(rng, False)
+    row_bytes = 8 * len(geometry.blob_bytes)
+    geometry = replace(geometry, parked_bytes=rng.choice((500, 1000, 3000)) * row_bytes, is_reread=rng.random() < 0.25)
+    layers = range(len(geometry.blob_bytes))
+    recurrent = tuple(layer for layer in layers if rng.random() < 0.6) or (0,)
+    if scene is Scene.CUTS:
+        return replace(geometry, recurrent=recurrent, num_checkpoints=rng.choice((1, 2, 2, 5)))
+    return replace(geometry, recurrent=recurrent if rng.random() < 0.6 else ())
