@@ -48,7 +48,7 @@ def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True, with_all
     taken: list[Decision] = []
     try:
         geometry, rng = draw_world(seed, with_drawn_order=with_drawn_order, with_all_loans=with_all_loans)
-        is_plain = not geometry.drafter_experts and not geometry.work_bytes
+        is_plain = not (geometry.drafter_experts or geometry.work_bytes or geometry.short_read_tokens)
         is_counting_pairs = seed % PAIRS_EVERY == 0 and is_plain
         driver = _run(geometry, rng, taken, is_counting_pairs=is_counting_pairs)
     except Exception as error:  # whatever the core or a check raises is what a campaign looks for
