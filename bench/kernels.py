@@ -31,6 +31,7 @@ from bench.inputs import (
     set_scales,
 )
 from bench.kernels_attention import HEAD_DIM, HEADS, KV_FORMATS, KV_HEADS, attention
+from bench.kernels_delta import delta_net
 from bench.kernels_sampling import sampling
 from bench.timing import graph_ms, median_ms
 from kernels.triton import launch_attention, launch_dense, launch_experts, launch_grouping, launch_rows
@@ -283,6 +284,7 @@ def main() -> None:
         *(figure for kv_format in KV_FORMATS for figure in attention(ceilings, kv_format)),
         *dense_step(ceilings),
         *sampling(),
+        *delta_net(),
     ]
     found = {
         "card": torch.cuda.get_device_name(),

@@ -24,13 +24,14 @@ def sampling(vocab: int = 151_936) -> list[Figure]:
         torch.empty(1, dtype=torch.int64, **card),
     )
     logits, header = torch.randn(1, vocab, **card) * 3, torch.zeros(32, dtype=torch.int64, **card)
+    tokens = torch.zeros(1, dtype=torch.int32, **card)
     result, found = torch.empty(1, dtype=torch.int64, **card), []
     for name, top_k, top_p in (("at a temperature", 0, 1.0), ("top_k 40", 40, 1.0), ("top_k 40, top_p 0.95", 40, 0.95)):
         params = torch.zeros(32, dtype=torch.int64, **card)
         reals = params.view(torch.float64)
         params[3], reals[5], reals[6], reals[8] = top_k, 0.7, top_p, 1.0
         milliseconds = graph_ms(
-            lambda params=params: launch_sampling.sample(logits, params, tables, header, scratch, result)
+            lambda params=params: launch_sampling.sample(logits, params, tables, tokens, header, scratch, result)
         )
         found.append(Figure(f"sampling of {vocab}, {name}", 1 / milliseconds, "row/ms", milliseconds, "-", 0.0))
     return found

@@ -38,15 +38,29 @@ SHAPES = {
     ),
     "qwen3moe-tiny": ModelShape("qwen3moe", "qwen2", 2, 256, 4, 2, 64, 256, 4, 2, 320, 512),
 }
-QUANTS = {"q8_0": Type.Q8_0, "q4_0": Type.Q4_0, "q4_k": Type.Q4_K, "q5_k": Type.Q5_K, "q6_k": Type.Q6_K}
+QUANTS = {
+    "q8_0": Type.Q8_0,
+    "q4_0": Type.Q4_0,
+    "q4_1": Type.Q4_1,
+    "q4_k": Type.Q4_K,
+    "q5_k": Type.Q5_K,
+    "q6_k": Type.Q6_K,
+    "iq4_xs": Type.IQ4_XS,
+    "iq3_xxs": Type.IQ3_XXS,
+    "iq2_xs": Type.IQ2_XS,
+}
 
 # Of a block: where its f16 factors are, and how large each must be beside the first for the weights' mean to be zero.
 _FACTORS = {
     Type.Q8_0: ((0, 1.0),),
     Type.Q4_0: ((0, 1.0),),
+    Type.Q4_1: ((0, 1.0), (2, -7.5)),
     Type.Q4_K: ((0, 1.0), (2, 7.5)),
     Type.Q5_K: ((0, 1.0), (2, 15.5)),
     Type.Q6_K: ((208, 1.0),),
+    Type.IQ4_XS: ((0, 1.0),),
+    Type.IQ3_XXS: ((0, 1.0),),
+    Type.IQ2_XS: ((0, 1.0),),
 }
 POOL_BYTES = 32 << 20
 

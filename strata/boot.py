@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -20,12 +20,8 @@ import torch
 import trio
 from quart import Response
 
-from sim.bytes import BytesPayload, fill_pattern, positional_digest
+from sim.bytes import BytesPayload, positional_digest
 from sim.device import SimDevice, describe_twin
-from sim.symbolic import SymbolicPayload
-from sim.world.recording import Recorded, record_commands, replay_on_twin
-from sim.world.served import Served, is_served, replay_served
-from sim.world.trace import read_trace
 from strata.core.errors import ConfigError, DeviceError
 from strata.core.extent import Extent, HostExtent
 from strata.core.memory.pack import PackLayout
@@ -49,12 +45,9 @@ from strata.server.lifetime import live
 from strata.server.ports import ServedModel, ServerLimits
 from strata.server.serving import serve
 from strata.server.sockets import BoundAddress
-from strata.trace.command_trace import CommandTrace, sizes_of
-from strata.trace.fingerprint import fingerprint_programs
-from strata.trace.jsonl import TraceError
+from strata.trace.command_trace import sizes_of
 from strata.trace.keeper import Keeper
 from strata.trace.naming import plan_facts, plan_places
-from strata.trace.replay import Replayed, program_names
 from strata.trace.tail import Tail
 
 EXIT_DEVICE_LOST = 70
@@ -179,7 +172,7 @@ def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int
     """With --trace, one that keeps what it is told and what it asks of the device."""
     plan, config = planned.plan, planned.config
     reads = dense_reads(planned.spec)
-    recipe, pause = Recipe(plan, reads), partial(time.sleep, 5e-5)
+    recipe, pause = Recipe(plan, reads), _pause_of(device)
     is_touched = not config.device.is_virtual
     if config.trace_file is None:
         return Runner(device, recipe, terminators, pause, is_touched=is_touched, digest=digest_of, clock=time.monotonic)
@@ -200,6 +193,15 @@ def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int
         digest=digest_of,
         clock=time.monotonic,
     )
+
+
+def _pause_of(device: Device) -> Callable[[], None]:
+    """What the engine does while its device has nothing to report."""
+    if isinstance(device, SimDevice):
+        return lambda: None  # it has done all that was submitted
+    from strata.boot_card import rest_of
+
+    return rest_of(device)
 
 
 def _complain(line: str) -> None:
@@ -312,50 +314,3 @@ def _first(group: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def record_decisions(text: str, *, name: str) -> Recorded:
-    """The world of a decision trace, through the core as it is. Raises TraceError."""
-    trace = read_trace(text)
-    try:
-        return record_commands(trace, {"decisions": name})
-    except ValueError as error:
-        raise TraceError(f"no trace of decisions: {error}") from error
-
-
-def replay_requests(trace: CommandTrace) -> Served | None:
-    """What a server was told, through the core as it is; None for a trace of something else. Raises ConfigError where
-    there is no plan for it any more."""
-    if not is_served(trace):
-        return None
-    try:
-        return replay_served(trace)
-    except ValueError as error:
-        raise ConfigError(f"the requests of this trace cannot be served again: {error}") from error
-
-
-def replay_commands(trace: CommandTrace, *, has_bytes: bool) -> Replayed:
-    """Onto the twin. Raises ReplayStalled, and ConfigError when the host cannot give the memory."""
-    if not has_bytes:
-        programs = fingerprint_programs(program_names(trace), digest=lambda view: 0, fill=lambda view, seed: None)
-        return replay_on_twin(trace, SymbolicPayload, programs, fill_pack=None)
-    page_bytes = os.sysconf("SC_PAGE_SIZE")
-    if trace.sizes.segment_bytes % page_bytes:
-        raise ConfigError(
-            f"a card of real bytes refused: segment_bytes={trace.sizes.segment_bytes:,} B are not whole pages of "
-            f"{page_bytes:,} B; give --payload none"
-        )
-    sizes, left_bytes = trace.sizes, available_bytes()
-    needed_bytes = sizes.arena_bytes + sizes.pack_bytes + sizes.staging_bytes + sizes.parked_bytes
-    if left_bytes is not None and needed_bytes > left_bytes:
-        raise ConfigError(
-            f"a card of real bytes refused: it takes {needed_bytes:,} B of this host's memory; {left_bytes:,} B are "
-            "available; give --payload none"
-        )
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))  # for the reason that `open_twin` gives
-    programs = fingerprint_programs(program_names(trace), digest=positional_digest, fill=fill_pattern)
-    return replay_on_twin(trace, BytesPayload, programs, fill_pack=_fill_view)
-
-
-def _fill_view(view: memoryview, seed: int) -> None:
-    fill_pattern(torch.frombuffer(view, dtype=torch.uint8), seed)

@@ -4,6 +4,7 @@ Imported only when a card was asked for: it needs triton and the driver's bindin
 one part's values become another's, and the start is refused where the card could not keep what the plan promises.
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -20,12 +21,13 @@ from strata.cuda.device import CudaDevice
 from strata.cuda.lock import LOCK_FOLDER
 from strata.cuda.open import MakeViews, open_device
 from strata.cuda.programs.build import build_card_programs
-from strata.cuda.programs.model import CardModel, DenseMatrix
-from strata.device import DeviceDescription, Programs
+from strata.cuda.programs.model import CardDrafter, CardModel, DenseMatrix
+from strata.device import Device, DeviceDescription, Programs
 from strata.host_memory import available_bytes
 from strata.model.card_form import CardBlob, CardForm, card_form
 from strata.model.card_work import card_work
 from strata.model.packed_reader import PackedReader
+from strata.model.program_reads import draft_embedding, draft_head, draft_norm
 from strata.model.rope_frequencies import rope_frequencies
 from strata.model.spec import Gating, HeadMap, ModelSpec, RecurrentSpec, RopePairing
 from strata.planning import PlannedModel
@@ -47,11 +49,11 @@ def open_card(
     Where the plan lends, a lock in `lock_folder` keeps every other process that would off the card.
 
     Raises ConfigError where there is no such card, or card or host have too little memory."""
-    plan = planned.plan
+    plan, on_card = planned.plan, torch.device(torch_device or f"cuda:{ORDINAL}")
     _check_host_memory(plan.pack.size_bytes + plan.staging.size_bytes + parked_space_bytes(plan))
     form = card_form(planned.spec)
     device = open_device(
-        partial(_programs, card_model(planned, form), torch.device(torch_device or f"cuda:{ORDINAL}")),
+        partial(_programs, card_model(planned, form), on_card),
         arena_bytes=plan.arena_bytes,
         segment_bytes=planned.config.segment_bytes,
         pack_bytes=plan.pack.size_bytes,
@@ -66,10 +68,16 @@ def open_card(
     with ExitStack() as until_filled:
         until_filled.callback(device.close)
         _check_pinning(device)
-        fill_packed(device, planned, form)
+        fill_packed(device, planned, form, packing=on_card)
         device.seal()
         until_filled.pop_all()
     return device
+
+
+def rest_of(device: Device) -> Callable[[], None]:
+    """How to wait for a card of `open_card`."""
+    assert isinstance(device, CudaDevice), device
+    return device.rest
 
 
 def card_model(planned: PlannedModel, form: CardForm) -> CardModel:
@@ -88,7 +96,6 @@ def card_model(planned: PlannedModel, form: CardForm) -> CardModel:
         attention_scale=spec.attention_scale,
         is_neox=spec.rope.pairing is RopePairing.NEOX,
         frequencies=rope_frequencies(spec),
-        num_experts=spec.num_experts,
         num_experts_used=spec.num_experts_used,
         expert_weights_scale=spec.expert_weights_scale,
         is_sigmoid=spec.gating is Gating.SIGMOID,
@@ -101,21 +108,38 @@ def card_model(planned: PlannedModel, form: CardForm) -> CardModel:
         },
         recurrent=None if spec.recurrent is None else _delta_shape(spec.recurrent),
         has_attention_gate=spec.has_attention_gate,
-        experts=tuple(None if blob is None else _expert_shape(spec, blob) for blob in form.blobs),
+        experts=tuple(
+            None if blob is None else _expert_shape(spec, blob, num_experts=spec.num_experts_of(layer))
+            for layer, blob in enumerate(form.blobs)
+        ),
         prompt_work=work.prompt,
         window_work=work.window,
+        draft_work=work.draft,
+        drafter=None if spec.drafter is None else _drafter(spec),
     )
 
 
-def fill_packed(device: CudaDevice, planned: PlannedModel, form: CardForm) -> None:
-    """Every weight from the file, packed, to its place in the host master."""
+def _drafter(spec: ModelSpec) -> CardDrafter:
+    assert spec.drafts_behind_output_norm, "the other choice is for comparisons on the CPU reference"
+    return CardDrafter(
+        layer=spec.num_layers,
+        embedding=draft_embedding(spec),
+        norm=draft_norm(spec),
+        head_stem=draft_head(spec).removesuffix(".weight"),
+    )
+
+
+def fill_packed(device: CudaDevice, planned: PlannedModel, form: CardForm, *, packing: torch.device) -> None:
+    """Every weight from the file, packed on `packing`, to its place in the host master."""
     pack = planned.plan.pack
-    with PackedReader(planned.spec, form) as reader:
+    with PackedReader(planned.spec, form, device=packing) as reader:
         for name, home in pack.weights.items():
             reader.read_dense(name, device.host(home))
-        for layer, row in enumerate(pack.blobs):
+        for layer, row in enumerate((*pack.blobs, pack.block)):
             for expert, home in enumerate(row):
                 reader.read_blob(layer=layer, expert=expert, target=device.host(home))
+    if packing.type == "cuda":
+        torch.cuda.empty_cache()  # what packing took of the card is no part of the arena
 
 
 def _programs(
@@ -124,11 +148,11 @@ def _programs(
     return build_card_programs(model, description, limits, device=torch_device)
 
 
-def _expert_shape(spec: ModelSpec, blob: CardBlob) -> ExpertShape:
+def _expert_shape(spec: ModelSpec, blob: CardBlob, *, num_experts: int) -> ExpertShape:
     return ExpertShape(
         hidden_size=spec.hidden_size,
         ffn_size=blob.gate.rows,
-        num_experts=spec.num_experts,
+        num_experts=num_experts,
         num_used=spec.num_experts_used,
         gate_type=blob.gate.type_id,
         up_type=blob.up.type_id,

@@ -19,6 +19,8 @@ from strata.device import Memory
 
 ROUNDS = 5
 PAUSE_S = 2e-4
+LOADS, MIRRORS = 4, 64
+"""Of one round, so many that a pause of the host is little beside them."""
 MIRROR = "mirror"
 
 
@@ -77,7 +79,8 @@ def _measure(device: CudaDevice, free_bytes: int, block_bytes: int) -> CardSpeed
     load = Copy(Stream.COPY, (CopyPair(HostExtent(HostSpace.PACK, 0, block_bytes), Access(first, "")),))
     arguments: Any = _MirrorArgs(first, second)
     mirror = Launch(Stream.PROMPT, MIRROR, arguments, reads=(Access(first, ""),), writes=(Access(second, ""),))
-    link_s, memory_s = (min(_time(device, command) for _ in range(ROUNDS)) for command in (load, mirror))
+    link_s = min(_time(device, load, times=LOADS) for _ in range(ROUNDS)) / LOADS
+    memory_s = min(_time(device, mirror, times=MIRRORS) for _ in range(ROUNDS)) / MIRRORS
     return CardSpeed(
         free_bytes=free_bytes,
         asked_bytes=block_bytes,
@@ -91,10 +94,10 @@ def _mirror(memory: Memory, args: _MirrorArgs) -> None:
     memory.write(args.target).copy_(memory.read(args.source))
 
 
-def _time(device: CudaDevice, command: Copy | Launch) -> float:
-    """Seconds from submission to the notice behind it."""
+def _time(device: CudaDevice, command: Copy | Launch, *, times: int) -> float:
+    """Seconds from submission, of the command so many times, to the notice behind it."""
     start = time.perf_counter()
-    commands: Sequence[Command] = (command, Notify(command.stream, "done"))
+    commands: Sequence[Command] = (*(command for _ in range(times)), Notify(command.stream, "done"))
     device.submit(commands)
     while not (events := device.completions()):
         time.sleep(PAUSE_S)

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from strata.commands.bench_options import add_bench_arguments, bench_options
 from strata.commands.options import add_chat_arguments, add_demo_arguments, chat_options
 from strata.commands.parsing import CommandParser, ShowVersion
 from strata.commands.replay_options import add_replay_arguments, replay_options
@@ -91,6 +92,15 @@ def build_parser() -> CommandParser:
     add_plan_arguments(plan)
     plan.set_defaults(run=_plan, parser=plan)
 
+    bench = commands.add_parser(
+        "bench",
+        help="measure prompts and replies through the engine, without a server",
+        description="Measure prompts and replies of random tokens through the engine that serve would start.",
+        usage=_usage("bench"),
+    )
+    add_bench_arguments(bench)
+    bench.set_defaults(run=_bench, parser=bench)
+
     replay = commands.add_parser(
         "replay",
         help="play a trace again",
@@ -150,6 +160,15 @@ def _plan(arguments: argparse.Namespace) -> int:
 
     with named_by_source(resolved):
         return run(resolved.config, is_json=arguments.json)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    resolved = resolve_serve(arguments)
+    options = bench_options(arguments, room_min=resolved.config.switches.mtp_room_min)
+    from strata.commands.bench import run
+
+    with named_by_source(resolved):
+        return run(resolved.config, options)
 
 
 def _replay(arguments: argparse.Namespace) -> int:

@@ -57,7 +57,7 @@ def _inventory(config: ServeConfig, spec: ModelSpec, options: PlanOptions) -> Mo
     """As the model lies in its file, or as a card holds it."""
     if config.device is not DeviceChoice.CUDA:
         return inventory_of(spec)
-    if refusals := [*check_card_form(spec, kv_format=options.kv_format)]:
+    if refusals := [*check_card_form(spec, kv_format=options.kv_format, window_rows=options.window_rows)]:
         raise ConfigError(*(refusal.reason for refusal in refusals))
     return card_inventory(spec, card_form(spec), context_tokens=options.context_tokens)
 

@@ -1,6 +1,6 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
 """What is noted on the card between programs, so that the host need not look: which experts a launch computes, how many
-were read from where, and that a token was accepted. One program each."""
+were read from where, which tokens of a window were accepted, and where a draft stands. One program each."""
 
 import triton
 import triton.language as tl
@@ -69,13 +69,46 @@ def count_reads_kernel(
     tl.store(reads + 1, tl.load(reads + 1) + tl.sum(is_read.to(tl.int64), axis=0) - hits)
 
 
-@triton.jit
-def accept_kernel(result, num_sampled, counts, tokens, header):
-    """The token in result[0], the only one of its window, is taken: counted, put into tokens[0], and the position in
-    header[0] moves on by one. A token below 0 stands for none: it is not counted, and token 0 takes its place."""
-    token = tl.load(result)
-    safe = tl.maximum(token, 0)
-    tl.store(counts + safe, tl.load(counts + safe) + 1, mask=token >= 0)
-    tl.store(num_sampled, 1)
-    tl.store(tokens, safe.to(tl.int32))
-    tl.store(header, tl.load(header) + 1)
+@triton.jit(do_not_specialize=["num_rows"])
+def accept_kernel(
+    result,
+    num_sampled,
+    counts,
+    terminators,
+    wishes,
+    tokens,
+    sampled,
+    header,
+    num_rows,
+    IS_NOTED: tl.constexpr,
+    MAX_ROWS: tl.constexpr,
+):
+    """Which rows of a window stand: row i + 1 does when row i does and gave tokens[i + 1], which was drafted, and that
+    does not end the reply. Each that stands is counted and, with IS_NOTED, put into sampled; their number goes to
+    num_sampled, the last to tokens[0], and the position in header[0] moves on by the number. A token below 0 stands for
+    none: it is not counted, nothing stands behind it, and token 0 takes its place.
+
+    result: int64 [num_rows]; tokens, sampled: int32 [num_rows]; wishes: as in `sampling.py`."""
+    lane = tl.arange(0, MAX_ROWS)
+    inside = lane < num_rows
+    token = tl.load(result + lane, mask=inside, other=-1)
+    drafted = tl.load(tokens + lane + 1, mask=lane + 1 < num_rows, other=-1)
+    position = tl.load(header)
+    is_early = position + lane + 1 - tl.load(wishes + 1) < tl.load(wishes + 2)
+    can_end = tl.load(terminators + token, mask=token >= 0, other=0) > 0
+    is_last = (token < 0) | (token != drafted) | (can_end & (is_early == 0)) | (lane + 1 == num_rows)
+    last = tl.min(tl.where(is_last, lane, MAX_ROWS), axis=0)
+    stands = lane <= last
+    tl.atomic_add(counts + token, 1, mask=stands & (token >= 0))  # two rows may give one token
+    if IS_NOTED:
+        tl.store(sampled + lane, token.to(tl.int32), mask=stands)
+    tl.store(num_sampled, (last + 1).to(tl.int64))
+    taken = tl.sum(tl.where(lane == last, token, 0), axis=0)
+    tl.store(tokens, tl.maximum(taken, 0).to(tl.int32))
+    tl.store(header, position + last + 1)
+
+
+@triton.jit(do_not_specialize=["behind"])
+def place_behind_kernel(source, header, behind):
+    """header[0] = source[0] - behind: int64 positions."""
+    tl.store(header, tl.load(source) - behind)

@@ -50,6 +50,17 @@ def remember_kernel(rows, history, num_rows, stride, CHANNELS: tl.constexpr, TAP
 
 
 @triton.jit
+def sigmoid(x):
+    return 1.0 / (1.0 + tl.exp(-x))
+
+
+@triton.jit
+def softplus(x):
+    """log(1 + exp(x)), which is x far out, where exp(x) overflows."""
+    return tl.where(x > 20.0, x, tl.log(1.0 + tl.exp(tl.minimum(x, 20.0))))
+
+
+@triton.jit
 def _unit(pointer, line, inside, epsilon, scale):
     """scale * x / sqrt(sum of x^2 + epsilon)."""
     values = tl.load(pointer + line, mask=inside, other=0.0)
@@ -99,10 +110,8 @@ def delta_rows_kernel(
         query = _unit(at + key_head * WIDTH, line, has_line, epsilon, scale)
         key = _unit(at + (KEY_HEADS + key_head) * WIDTH, line, has_line, epsilon, 1.0)
         value = tl.load(at + (2 * KEY_HEADS + head) * WIDTH + column, mask=has_column, other=0.0)
-        trust = 1.0 / (1.0 + tl.exp(-tl.load(beta + row * HEADS + head)))
-        pace = tl.load(alpha + row * HEADS + head) + head_bias
-        pace = tl.where(pace > 20.0, pace, tl.log(1.0 + tl.exp(tl.minimum(pace, 20.0))))
-        decay = tl.exp(head_rate * pace)
+        trust = sigmoid(tl.load(beta + row * HEADS + head))
+        decay = tl.exp(head_rate * softplus(tl.load(alpha + row * HEADS + head) + head_bias))
         matrix = matrix * decay
         added = trust * (value - tl.sum(matrix * key[:, None], axis=0))
         matrix = tl.fma(key[:, None], added[None, :], matrix)

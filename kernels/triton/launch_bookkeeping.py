@@ -6,8 +6,9 @@ from collections.abc import Iterable
 import triton
 from torch import Tensor
 
+from kernels.reference.sample import TokenTables
 from kernels.triton import bookkeeping
-from kernels.triton.sizes import MAX_EXPERTS
+from kernels.triton.sizes import MAX_EXPERTS, MAX_WINDOW_ROWS
 
 
 def select(experts: Iterable[int], selected: Tensor) -> None:
@@ -39,6 +40,36 @@ def count_reads(ids: Tensor, addresses: Tensor, reads: Tensor, *, arena_address:
     )
 
 
-def accept(result: Tensor, num_sampled: Tensor, counts: Tensor, tokens: Tensor, header: Tensor) -> None:
-    """result, num_sampled: int64 [1]; counts: int32 [V]; tokens: int32; header: int64, [0] = position."""
-    bookkeeping.accept_kernel[(1,)](result, num_sampled, counts, tokens, header, num_warps=1)
+def accept(
+    result: Tensor,
+    num_sampled: Tensor,
+    tables: TokenTables,
+    params: Tensor,
+    tokens: Tensor,
+    sampled: Tensor | None,
+    header: Tensor,
+) -> None:
+    """Which rows of a window stand, of those sampled to `result`, int64 [rows], and all that follows for the next one.
+
+    tables: of `launch_sampling.sample`, whose counts grow; params: as there; tokens: int32 [rows], what was drafted in
+    all but the first, which becomes the last token that stands; sampled: int32 [rows]; num_sampled: int64 [1]; header:
+    int64, [0] = position."""
+    bookkeeping.accept_kernel[(1,)](
+        result,
+        num_sampled,
+        tables.counts,
+        tables.terminators,
+        params,
+        tokens,
+        tokens if sampled is None else sampled,
+        header,
+        result.numel(),
+        IS_NOTED=sampled is not None,
+        MAX_ROWS=MAX_WINDOW_ROWS,
+        num_warps=1,
+    )
+
+
+def place_behind(source: Tensor, header: Tensor, *, behind: int) -> None:
+    """header[0] = source[0] - behind. Both int64."""
+    bookkeeping.place_behind_kernel[(1,)](source, header, behind, num_warps=1)

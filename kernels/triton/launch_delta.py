@@ -1,8 +1,8 @@
 # mypy: allow-untyped-calls, disable-error-code="no-any-return"
 """A recurrent layer between its projections, as functions of tensors: rules of `launch_experts.py`.
 
-A prompt chunk and a window of one row move the state on; a window of more rows writes a journal, of which the rows that
-stand are committed.
+A prompt chunk moves the state on by blocks of rows, a window of one row by the row; a window of more rows writes a
+journal, of which the rows that stand are committed.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,16 @@ from dataclasses import dataclass
 import triton
 from torch import Tensor
 
-from kernels.triton import delta
+from kernels.triton import delta, delta_blocks
+from kernels.triton.sizes import DELTA_BLOCK_ROWS
 
 DELTA_COLUMNS = 32
 """Columns of a head's matrix that one program keeps in registers: 32 numbers a thread at width 128. Not measured."""
 CONV_BLOCK = 256
+SOLVE_WARPS, SOLVE_BLOCK = 8, 128
+WALK_WARPS, WALK_COLUMNS = 4, 16
+"""Of the kernels that take a block of rows: fewer warps, narrower tiles of `solve` and wider ones of `walk` spill on
+some cards (triton 3.7.1). Not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,18 @@ class DeltaShape:
         block = triton.next_power_of_2(self.width)
         sizes = {"KEY_HEADS": self.key_heads, "HEADS": self.heads, "WIDTH": self.width, "IS_TILED": self.is_tiled}
         return {**sizes, "BLOCK": block, "COLUMNS": min(block, DELTA_COLUMNS)}
+
+    @property
+    def solve(self) -> dict[str, int | bool]:
+        """Constants of the kernel that solves blocks of rows."""
+        sizes = {name: value for name, value in self.matrices.items() if name != "COLUMNS"}
+        block = max(SOLVE_BLOCK, triton.next_power_of_2(self.width))
+        return {**sizes, "BLOCK": block, "BLOCK_ROWS": DELTA_BLOCK_ROWS, "num_warps": SOLVE_WARPS}
+
+    @property
+    def walk(self) -> dict[str, int | bool]:
+        """Constants of the kernel that walks from block to block."""
+        return {**self.matrices, "COLUMNS": WALK_COLUMNS, "BLOCK_ROWS": DELTA_BLOCK_ROWS, "num_warps": WALK_WARPS}
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -103,6 +120,30 @@ def delta_rows(
         shape.width**-0.5,
         **shape.matrices,
     )
+
+
+def delta_chunk(
+    mixed: Tensor,
+    gates: tuple[Tensor, Tensor],
+    constants: tuple[Tensor, Tensor],
+    state: Tensor,
+    out: Tensor,
+    blocks: Tensor,
+    shape: DeltaShape,
+    *,
+    epsilon: float,
+) -> None:
+    """`delta_rows` for the many rows of a prompt chunk, in blocks from its first row on; the state moves on. mixed and
+    gates are worked in. blocks: f32 [rows, heads, width + DELTA_BLOCK_ROWS], scratch."""
+    num_rows, matrices = mixed.shape[0], shape.parts(state)[0]
+    heads = {"KEY_HEADS": shape.key_heads, "CHANNELS": shape.channels, "WIDTH": shape.width}
+    delta_blocks.unit_heads_kernel[(num_rows, 2 * shape.key_heads)](
+        mixed, epsilon, shape.width**-0.5, **heads, BLOCK=triton.next_power_of_2(shape.width), num_warps=1
+    )
+    grid = (triton.cdiv(num_rows, DELTA_BLOCK_ROWS), shape.heads)
+    delta_blocks.delta_solve_kernel[grid](mixed, *gates, *constants, blocks, num_rows, **shape.solve)
+    grid = (shape.heads, triton.cdiv(shape.width, WALK_COLUMNS))
+    delta_blocks.delta_walk_kernel[grid](mixed, gates[1], blocks, matrices, out, num_rows, **shape.walk)
 
 
 def commit(journal: Tensor, state: Tensor, shape: DeltaShape) -> None:

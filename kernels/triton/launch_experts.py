@@ -15,7 +15,15 @@ from torch import Tensor
 
 from kernels.triton import grouped, rows
 from kernels.triton.launch_grouping import Tiles
-from kernels.triton.sizes import DOWN_GROUPED, GATE_UP_GROUPED, PROGRAMS_GROUPED, GroupedSize, constants, rows_size
+from kernels.triton.sizes import (
+    DOWN_GROUPED,
+    GATE_UP_GROUPED,
+    MAX_WINDOW_PAIRS,
+    PROGRAMS_GROUPED,
+    GroupedSize,
+    constants,
+    rows_size,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +66,14 @@ def experts_window(
 
     normed: f32 [rows, hidden]; ids: int32 [rows, used]; act: f32 [rows * used, ffn], scratch; expert_rows: f32."""
     pairs = ids.numel()
-    assert pairs <= rows.MAX_PAIRS, pairs
+    assert pairs <= MAX_WINDOW_PAIRS, pairs
     size = rows_size(shape.hidden_size)
     rows.gate_up_rows_kernel[(triton.cdiv(shape.ffn_size, size.block_rows), pairs)](
-        normed, ids, addresses, grids, act, pairs, MAX_PAIRS=rows.MAX_PAIRS, **shape.gate_up, **constants(size)
+        normed, ids, addresses, grids, act, pairs, MAX_PAIRS=MAX_WINDOW_PAIRS, **shape.gate_up, **constants(size)
     )
     size = rows_size(shape.ffn_size)
     rows.down_rows_kernel[(triton.cdiv(shape.hidden_size, size.block_rows), pairs)](
-        act, ids, addresses, grids, expert_rows, pairs, MAX_PAIRS=rows.MAX_PAIRS, **shape.down, **constants(size)
+        act, ids, addresses, grids, expert_rows, pairs, MAX_PAIRS=MAX_WINDOW_PAIRS, **shape.down, **constants(size)
     )
 
 

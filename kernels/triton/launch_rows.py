@@ -11,9 +11,11 @@ DIGEST_PROGRAMS = 1024
 
 
 def rms_norm(x: Tensor, weight: Tensor, out: Tensor, *, epsilon: float) -> None:
-    """x: f32 [rows, columns]; weight: f32 [columns]; out: f32, f16 or bf16."""
+    """x: f32 [rows, columns]; weight: f32 [columns]; out: f32, f16 or bf16. Rows of both may lie apart."""
     columns = x.shape[1]
-    sizes = {"COLUMNS": columns, "BLOCK": triton.next_power_of_2(columns), "X_STRIDE": columns, "OUT_STRIDE": columns}
+    assert x.stride(1) == out.stride(1) == 1, (x.stride(), out.stride())
+    strides = {"X_STRIDE": x.stride(0), "OUT_STRIDE": out.stride(0)}
+    sizes = {"COLUMNS": columns, "BLOCK": triton.next_power_of_2(columns), **strides}
     norms.rms_norm_kernel[(x.shape[0],)](x, weight, out, epsilon, **sizes)
 
 

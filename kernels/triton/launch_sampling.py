@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls, disable-error-code="no-any-return"
-"""One token a row, as a function of tensors: rules of `launch_experts.py`."""
+"""A token for a row of logits, as a function of tensors: rules of `launch_experts.py`."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import triton
 from torch import Tensor
 
 from kernels.reference.sample import TokenTables
-from kernels.triton import filtering, sampling
+from kernels.triton import filtering, greedy, sampling
 from kernels.triton.sizes import MAX_VOCAB, SAMPLE_BLOCK, SEARCH_STEPS
 
 FOUND = SEARCH_STEPS + 1
@@ -28,12 +28,20 @@ class SampleScratch:
 
 
 def sample(
-    logits: Tensor, params: Tensor, tables: TokenTables, header: Tensor, scratch: SampleScratch, result: Tensor
+    logits: Tensor,
+    params: Tensor,
+    tables: TokenTables,
+    tokens: Tensor,
+    header: Tensor,
+    scratch: SampleScratch,
+    result: Tensor,
 ) -> None:
-    """result[row] = the token after position header[0] + row, -1 for none (`reference/sample.py`).
+    """result[row] = the token after position header[0] + row, -1 for none (`reference/sample.py`), as if the rows
+    before it had given tokens[1], tokens[2], ...: `launch_bookkeeping.accept` says which rows that is true of.
 
-    logits: f32 [rows, V], left as it is; params: int64 [32] as `strata.core.serving.request.pack_sampling` writes it;
-    result: int64 [rows]. What a request asks for is read from params on the card: a captured graph serves them all."""
+    logits: f32 [rows, V], left as it is; tokens: int32 [rows]; params: int64 [32] as
+    `strata.core.serving.request.pack_sampling` writes it; result: int64 [rows]. What a request asks for is read from
+    params on the card: a captured graph serves them all."""
     num_rows, vocab = logits.shape
     assert vocab <= MAX_VOCAB, (vocab, MAX_VOCAB)
     blocks = triton.cdiv(vocab, SAMPLE_BLOCK)
@@ -42,7 +50,7 @@ def sample(
     grid = (blocks, num_rows)
     known = (tables.bias, tables.counts, tables.seen, tables.terminators)
     sampling.sample_scores_kernel[grid](
-        logits, params, reals, *known, header, scratch.scores, scratch.highest, VOCAB=vocab, BLOCK=SAMPLE_BLOCK
+        logits, params, reals, *known, header, tokens, scratch.scores, scratch.highest, VOCAB=vocab, BLOCK=SAMPLE_BLOCK
     )
     for step in range(SEARCH_STEPS):
         filtering.keep_step_kernel[grid](
@@ -75,3 +83,14 @@ def sample(
         BLOCKS=many,
     )
     sampling.sample_pick_kernel[(num_rows,)](scratch.best, scratch.where, result, blocks, VOCAB=vocab, BLOCKS=many)
+
+
+def most_likely(logits: Tensor, highest: Tensor, where: Tensor, token: Tensor) -> None:
+    """token[0] = the first of the largest logits; 0 where one is NaN, or none is above -inf.
+
+    logits: f32 [V]; highest: f32, where: int32 [blocks], scratch, for V / SAMPLE_BLOCK blocks, rounded up; token: int32
+    [1]."""
+    vocab, blocks = logits.numel(), highest.numel()
+    greedy.greedy_blocks_kernel[(blocks,)](logits, highest, where, VOCAB=vocab, BLOCK=SAMPLE_BLOCK)
+    many = triton.next_power_of_2(blocks)
+    greedy.greedy_pick_kernel[(1,)](highest, where, token, blocks, VOCAB=vocab, BLOCKS=many, num_warps=1)

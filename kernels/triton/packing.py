@@ -20,19 +20,21 @@ shuffle). Bits of `high` for word j and place i: bit i (Q5_K), bits 2i, 2i+1 (Q6
 
 The codes of IQ3_XXS and IQ2_XS stay indices into a table of values (`grid_table`), u8 [rows, groups, 8] and u16 [rows,
 groups, 4] as in the file. Float types stay as they are; every other type that gguf-py can read becomes F16, which is
-larger than its file form (`formats.card_type`). A digest of a blob on the card covers the packed form. No triton, no
-torch.
+larger than its file form (`formats.card_type`). A digest of a blob on the card covers the packed form.
+
+Plain torch, on whichever device the bytes lie: a card packs a model about as fast as its link brings it, where threads
+of numpy would wait for each other's interpreter.
 """
 
 from functools import cache
 
 import gguf
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from kernels.triton.formats import FLOAT_TYPES, FORMATS, GRID_TYPES, Q4_K, Q5_K, Q6_K, Q8_0, Format, planes
-
-Bytes = NDArray[np.uint8]
 
 
 @cache
@@ -46,12 +48,12 @@ def grid_table() -> NDArray[np.uint32]:
     return np.concatenate(grids).view("<u4")
 
 
-def pack(data: Bytes, type_id: int, *, rows: int, columns: int) -> Bytes:
-    """data: uint8, one matrix in file form, [rows, columns] weights -> the packed form, `packed_bytes` of it.
+def pack(data: Tensor, type_id: int, *, rows: int, columns: int) -> Tensor:
+    """data: uint8, one matrix in file form, [rows, columns] weights -> the packed form, uint8 [packed_bytes] beside it.
 
     ValueError where a weight of a type that becomes F16 is not finite there."""
     if type_id in FLOAT_TYPES:
-        return data.copy()
+        return data
     if type_id not in FORMATS:
         return _as_half(data, type_id)
     form, blocks = _blocks(data, type_id, rows, columns)
@@ -62,181 +64,116 @@ def pack(data: Bytes, type_id: int, *, rows: int, columns: int) -> Bytes:
     if type_id in (Q4_K, Q5_K):
         scales = _pack_six_bits(scales)
     tail = _field(blocks, form.tail)
-    planes = [words, high, _by_column(scales, rows), None if tail is None else _by_column(tail, rows)]
-    return np.concatenate([plane.reshape(-1).view(np.uint8) for plane in planes if plane is not None])
+    parts = [words, high, _by_column(scales, rows), None if tail is None else _by_column(tail, rows)]
+    return torch.cat([part.reshape(-1) for part in parts if part is not None])
 
 
 def pack_rows(
-    data: Bytes, type_id: int, target: Bytes, *, rows: int, columns: int, first_row: int, num_rows: int
+    data: Tensor, type_id: int, target: Tensor, *, rows: int, columns: int, first_row: int, num_rows: int
 ) -> None:
     """Packs `num_rows` rows of a matrix, from `first_row` on, to where they lie in the packed form of all `rows`.
 
-    data: uint8, those rows in file form; target: uint8, `packed_bytes` of the whole matrix. Several threads may pack
-    rows of one matrix at once. ValueError as `pack`."""
+    data: uint8, those rows in file form; target: uint8, `packed_bytes` of the whole matrix, on any device. Several
+    threads may pack rows of one matrix at once. ValueError as `pack`."""
     packed = pack(data, type_id, rows=num_rows, columns=columns)
+    packed = packed.to(target.device)  # by way of memory of torch's own: a card may not copy across registered blocks
+    if num_rows == rows:
+        target.copy_(packed)
+        return
     start = 0
     for count, width in planes(type_id, columns=columns):
         end = start + count * width
-        part = packed[start * num_rows : end * num_rows].reshape(count, num_rows, width)
-        target[start * rows : end * rows].reshape(count, rows, width)[:, first_row : first_row + num_rows] = part
+        part = packed[start * num_rows : end * num_rows].view(count, num_rows, width)
+        target[start * rows : end * rows].view(count, rows, width)[:, first_row : first_row + num_rows] = part
         start = end
 
 
-def unpack(data: Bytes, type_id: int, *, rows: int, columns: int) -> Bytes:
-    """The inverse of `pack`, bit for bit."""
-    if type_id in FLOAT_TYPES:
-        return data.copy()
-    form = FORMATS[type_id]
-    num_blocks = rows * columns // form.block
-    assert data.size == num_blocks * form.size_bytes, (type_id, data.size, rows, columns)
-    widths = [span[1] if span else 0 for span in (form.codes, form.high, form.scales, form.tail)]
-    ends = np.cumsum([width * num_blocks for width in widths])
-    words, high, scales, tail = (plane.reshape(num_blocks, -1) for plane in np.split(data, ends[:-1]))
-    blocks = np.empty((num_blocks, form.size_bytes), np.uint8)
-    scales = _by_column(scales, columns // form.block)
-    tail = _by_column(tail, columns // form.block) if form.tail else tail
-    if type_id in (Q4_K, Q5_K):
-        scales = _unpack_six_bits(scales)
-    for span, field in ((form.scales, scales), (form.tail, tail)):
-        if span:
-            blocks[:, span[0] : span[0] + span[1]] = field
-    _put_file_codes(blocks, type_id, form, _from_words(words, high, type_id, form))
-    return blocks.reshape(-1)
-
-
-def _as_half(data: Bytes, type_id: int) -> Bytes:
+def _as_half(data: Tensor, type_id: int) -> Tensor:
     kind = gguf.GGMLQuantizationType(type_id)
     with np.errstate(over="ignore"):
-        weights = gguf.quants.dequantize(data, kind).astype(np.float16)
+        weights = gguf.quants.dequantize(data.cpu().numpy(), kind).astype(np.float16)
     if not np.isfinite(weights).all():
         raise ValueError(f"a matrix of type {kind.name} has weights beyond 65,504, the largest of F16")
-    return weights.view(np.uint8).reshape(-1)
+    return torch.from_numpy(weights.view(np.uint8).reshape(-1)).to(data.device)
 
 
-def _blocks(data: Bytes, type_id: int, rows: int, columns: int) -> tuple[Format, Bytes]:
+def _blocks(data: Tensor, type_id: int, rows: int, columns: int) -> tuple[Format, Tensor]:
     form = FORMATS[type_id]
     assert columns % form.block == 0, (type_id, columns)
-    assert data.size == rows * columns // form.block * form.size_bytes, (type_id, data.size, rows, columns)
-    return form, data.reshape(-1, form.size_bytes)
+    assert data.numel() == rows * columns // form.block * form.size_bytes, (type_id, data.shape, rows, columns)
+    return form, data.view(-1, form.size_bytes)
 
 
-def _by_column(plane: Bytes, count: int) -> Bytes:
-    """[count, n, bytes] -> [n, count, bytes], each flattened to [count * n, bytes]. Its own inverse."""
-    width = plane.shape[1]
-    return plane.reshape(count, -1, width).transpose(1, 0, 2).reshape(-1, width)
+def _by_column(plane: Tensor, rows: int) -> Tensor:
+    """[rows * n, bytes] -> [n, rows, bytes]."""
+    return plane.view(rows, -1, plane.shape[1]).transpose(0, 1)
 
 
-def _field(blocks: Bytes, span: tuple[int, int] | None) -> Bytes | None:
-    return None if span is None else np.ascontiguousarray(blocks[:, span[0] : span[0] + span[1]])
+def _field(blocks: Tensor, span: tuple[int, int] | None) -> Tensor | None:
+    return None if span is None else blocks[:, span[0] : span[0] + span[1]].contiguous()
 
 
-# --- codes: file order <-> weight order --------------------------------------------------------------------------
+# --- codes: file order -> weight order ---------------------------------------------------------------------------
 
 
-def _nibble_order(type_id: int) -> tuple[int, int]:
-    """(bytes whose low nibbles come first, in weight order, before their high nibbles; weights they cover)."""
-    return {Q4_K: (32, 64), Q5_K: (32, 64), Q6_K: (64, 128)}.get(type_id, (16, 32))
-
-
-def _file_codes(blocks: Bytes, type_id: int, form: Format) -> Bytes:
+def _file_codes(blocks: Tensor, type_id: int, form: Format) -> Tensor:
     raw = blocks[:, form.codes[0] : form.codes[0] + form.codes[1]]
     if type_id in GRID_TYPES:
-        return np.ascontiguousarray(raw)
+        return raw
     if type_id == Q8_0:
-        return np.bitwise_xor(raw, np.uint8(0x80))
-    piece = raw.reshape(len(blocks), -1, 1, _nibble_order(type_id)[0])
-    codes = np.concatenate([piece & 15, piece >> 4], axis=2).reshape(len(blocks), form.block)
+        return raw ^ 0x80
+    num_low = {Q4_K: 32, Q5_K: 32, Q6_K: 64}.get(type_id, 16)  # bytes whose low nibbles come before their high ones
+    piece = raw.reshape(len(blocks), -1, num_low)
+    codes = torch.stack([piece & 15, piece >> 4], dim=2).view(len(blocks), form.block)
     if form.high:
         codes |= _file_high(blocks, type_id, form.high) << 4
     return codes
 
 
-def _file_high(blocks: Bytes, type_id: int, span: tuple[int, int]) -> Bytes:
+def _file_high(blocks: Tensor, type_id: int, span: tuple[int, int]) -> Tensor:
     """Bits above the nibble, in weight order: [blocks, 256]."""
     raw = blocks[:, span[0] : span[0] + span[1]]
     if type_id == Q5_K:
-        shifts = np.arange(8, dtype=np.uint8)[None, :, None]
-        return ((raw[:, None, :] >> shifts) & 1).reshape(len(blocks), 256).astype(np.uint8)
-    shifts = np.arange(0, 8, 2, dtype=np.uint8)[None, None, :, None]
-    return ((raw.reshape(-1, 2, 1, 32) >> shifts) & 3).reshape(len(blocks), 256).astype(np.uint8)
+        return (raw[:, None, :] >> _range(raw, 8).view(1, 8, 1) & 1).reshape(len(blocks), 256)
+    return (raw.reshape(len(blocks), 2, 1, 32) >> _range(raw, 4).mul_(2).view(1, 1, 4, 1) & 3).reshape(len(blocks), 256)
 
 
-def _put_file_codes(blocks: Bytes, type_id: int, form: Format, codes: Bytes) -> None:
-    start, size = form.codes
+# --- codes: weight order -> words --------------------------------------------------------------------------------
+
+
+def _to_words(codes: Tensor, type_id: int) -> tuple[Tensor, Tensor | None]:
+    """Bytes of the planes `codes` and `high`."""
     if type_id in GRID_TYPES:
-        blocks[:, start : start + size] = codes
-        return
+        return codes, None
     if type_id == Q8_0:
-        blocks[:, start : start + size] = codes ^ 0x80
-        return
-    halves = (codes & 15).reshape(len(blocks), -1, 2, _nibble_order(type_id)[0])
-    blocks[:, start : start + size] = (halves[:, :, 0] | halves[:, :, 1] << 4).reshape(len(blocks), size)
-    if not form.high:
-        return
-    start, size = form.high
+        return codes.reshape(-1, 4, 8).transpose(1, 2), None  # [groups, word, place]
+    places = codes.view(-1, 8, 4).transpose(1, 2)
+    low, above = places & 15, places >> 4
+    words = low[:, :, 0::2] | low[:, :, 1::2] << 4
     if type_id == Q5_K:
-        planes = (codes >> 4).reshape(-1, 8, 32) << np.arange(8, dtype=np.uint8)[None, :, None]
-        blocks[:, start : start + size] = np.bitwise_or.reduce(planes, axis=1)
-    else:
-        planes = (codes >> 4).reshape(-1, 2, 4, 32) << np.arange(0, 8, 2, dtype=np.uint8)[None, None, :, None]
-        blocks[:, start : start + size] = np.bitwise_or.reduce(planes, axis=2).reshape(-1, 64)
+        return words, _joined(above, bits=1)
+    if type_id == Q6_K:
+        return words, _joined(above.reshape(len(above), 4, 2, 4), bits=2)
+    return words, None
 
 
-# --- codes: weight order <-> words -------------------------------------------------------------------------------
+def _joined(numbers: Tensor, *, bits: int) -> Tensor:
+    """The last axis as one byte, its first number lowest."""
+    shifted = numbers << _range(numbers, numbers.shape[-1]).mul_(bits)
+    return shifted.sum(dim=-1, dtype=torch.uint8)  # no two have a bit in common
 
 
-def _to_words(codes: Bytes, type_id: int) -> tuple[NDArray[np.uint32], NDArray[np.unsignedinteger] | None]:
-    if type_id in GRID_TYPES:
-        return codes.view(np.uint32), None
-    if type_id == Q8_0:
-        places = codes.reshape(-1, 4, 8).transpose(0, 2, 1)  # [groups, word, place]
-        return np.ascontiguousarray(places).view(np.uint32), None
-    places = codes.reshape(-1, 8, 4).transpose(0, 2, 1)
-    low = places & 15
-    words = np.ascontiguousarray(low[:, :, 0::2] | low[:, :, 1::2] << 4).view(np.uint32)
-    above = places >> 4
-    high: NDArray[np.unsignedinteger] | None = None
-    if type_id == Q5_K:
-        high = np.bitwise_or.reduce(above << np.arange(8, dtype=np.uint8), axis=2)
-    elif type_id == Q6_K:
-        high = np.bitwise_or.reduce(above.astype(np.uint16) << np.arange(0, 16, 2, dtype=np.uint16), axis=2)
-    return words, high
-
-
-def _from_words(words: Bytes, high: Bytes, type_id: int, form: Format) -> Bytes:
-    if type_id in GRID_TYPES:
-        return words.reshape(-1, form.codes[1])
-    if type_id == Q8_0:
-        return words.reshape(-1, 8, 4).transpose(0, 2, 1).reshape(-1, form.block)
-    packed = words.reshape(-1, 4, 4)
-    places = np.stack([packed & 15, packed >> 4], axis=3).reshape(-1, 4, 8)
-    if type_id == Q5_K:
-        places = places | ((high.reshape(-1, 4, 1) >> np.arange(8, dtype=np.uint8)) & 1) << 4
-    elif type_id == Q6_K:
-        bits = high.reshape(-1).view("<u2").reshape(-1, 4, 1) >> np.arange(0, 16, 2, dtype=np.uint16)
-        places = places | ((bits & 3) << 4).astype(np.uint8)
-    return places.transpose(0, 2, 1).reshape(-1, form.block)
+def _range(like: Tensor, end: int) -> Tensor:
+    return torch.arange(end, dtype=torch.uint8, device=like.device)
 
 
 # --- the twelve bytes of Q4_K and Q5_K ---------------------------------------------------------------------------
 
 
-def _pack_six_bits(scales: Bytes) -> Bytes:
+def _pack_six_bits(scales: Tensor) -> Tensor:
     """[blocks, 16] of the file (d, dmin, 12 B) -> [blocks, 16] packed: one rule for all eight sub-blocks."""
-    s = scales[:, 4:]
-    first, second, third = s[:, :4], s[:, 4:8], s[:, 8:]
-    sc = np.concatenate([first & 63, (third & 15) | (first >> 6) << 4], axis=1)
-    mn = np.concatenate([second & 63, (third >> 4) | (second >> 6) << 4], axis=1)
-    nibbles = sc >> 4 | (mn >> 4) << 2
-    return np.concatenate([scales[:, :4], (sc & 15) | (mn & 15) << 4, nibbles[:, 0::2] | nibbles[:, 1::2] << 4], axis=1)
-
-
-def _unpack_six_bits(scales: Bytes) -> Bytes:
-    low, high = scales[:, 4:12], scales[:, 12:]
-    nibbles = np.stack([high & 15, high >> 4], axis=2).reshape(-1, 8)
-    sc = (low & 15) | (nibbles & 3) << 4
-    mn = low >> 4 | (nibbles >> 2) << 4
-    first = sc[:, :4] | (sc[:, 4:] >> 4) << 6
-    second = mn[:, :4] | (mn[:, 4:] >> 4) << 6
-    third = (sc[:, 4:] & 15) | (mn[:, 4:] & 15) << 4
-    return np.concatenate([scales[:, :4], first, second, third], axis=1)
+    first, second, third = scales[:, 4:8], scales[:, 8:12], scales[:, 12:]
+    sc = torch.cat([first & 63, third & 15 | first >> 6 << 4], dim=1)
+    mn = torch.cat([second & 63, third >> 4 | second >> 6 << 4], dim=1)
+    nibbles = sc >> 4 | mn >> 4 << 2
+    return torch.cat([scales[:, :4], sc & 15 | (mn & 15) << 4, nibbles[:, 0::2] | nibbles[:, 1::2] << 4], dim=1)

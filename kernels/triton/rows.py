@@ -33,7 +33,6 @@ from kernels.triton.codes import (
 )
 from kernels.triton.grids import in_order, load_codes
 
-MAX_PAIRS = 128
 LIFT = tl.constexpr(100)
 LOWER = tl.constexpr(2.0**49)  # 2^(149 - LIFT)
 

@@ -37,19 +37,23 @@ def sample_scores_kernel(
     seen,
     terminators,
     header,
+    tokens,
     scores,
     highest,
     VOCAB: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """scores: f32 [rows, VOCAB]; highest: f32 [rows, blocks], +inf where the block holds NaN or +inf. grid (blocks,
-    rows)."""
+    """tokens: int32 [rows], what was drafted for all rows but the first: where a row stands, every draft before it was
+    taken, so its penalties count them. scores: f32 [rows, VOCAB]; highest: f32 [rows, blocks], +inf where the block
+    holds NaN or +inf. grid (blocks, rows)."""
     block, row = tl.program_id(0), tl.program_id(1)
     token = block * BLOCK + tl.arange(0, BLOCK)
     inside = token < VOCAB
     score = tl.load(logits + row.to(tl.int64) * VOCAB + token, mask=inside, other=0.0)
     score += tl.load(bias + token, mask=inside, other=0.0)
     count = tl.load(counts + token, mask=inside, other=0)
+    for before in range(row):
+        count += (token == tl.load(tokens + before + 1)).to(tl.int32)
     repetition = tl.load(reals + 8).to(tl.float32)
     is_old = (count > 0) | (tl.load(seen + token, mask=inside, other=0) > 0)
     repeated = tl.where(score > 0, score / repetition, score * repetition)

@@ -56,8 +56,11 @@ LINEAR_F32 = GroupedSize(block_rows=32, block_columns=64, block_k=32, stages=2, 
 SPLIT_KEYS = 512  # keys of one split of window attention
 HEAD_DIMS = (16, 32, 64, 128, 256)
 MAX_VOCAB = 1 << 20  # ids that the sampler's order has room for
+MAX_WINDOW_ROWS = 8
+MAX_WINDOW_PAIRS = 128  # (row, expert) of a window
 MAX_EXPERTS = 512  # of one layer: bits of the selection that a launch is given
 PAIR_BLOCK = 128  # pairs (row, expert) that one program of the grouping sorts
+DELTA_BLOCK_ROWS = 64  # rows of a chunk that the gated delta net takes at a time
 SAMPLE_BLOCK = 1024  # tokens of the vocabulary that one program of the sampler weighs
 SEARCH_DIGITS = 13  # of four bits: a key of the sampler's order has 52
 SEARCH_STEPS = 2 * SEARCH_DIGITS + 1

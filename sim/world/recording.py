@@ -80,6 +80,7 @@ def replay_on_twin(
     programs: Programs,
     *,
     fill_pack: Callable[[memoryview, int], None] | None,
+    is_watched: bool = False,
 ) -> Replayed:
     """`fill_pack` gives an item of the pack a pattern of its name; None for a payload without bytes, of which there are
     no digests either. Raises ReplayStalled, and ConfigError where the payload does."""
@@ -99,7 +100,7 @@ def replay_on_twin(
                 fill_pack(device.host(home), positional_digest(name.encode()))
         device.seal()
         hooks = Hooks(_stall, device.fail_next, device.tell)
-        return replay(trace, device, hooks, is_digesting=fill_pack is not None)
+        return replay(trace, device, hooks, is_digesting=fill_pack is not None, is_watched=is_watched)
     finally:
         device.close()
 

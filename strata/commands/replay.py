@@ -1,5 +1,5 @@
 """`strata replay`: a trace once more. Decisions go through the core as it is today, on the twin; commands go onto the
-twin as they were given then.
+twin as they were given then. With --device cuda or both, the commands of either go onto a card (`replay_card.py`).
 
 Decides what is printed and the exit code: 0 when nothing was refused, 1 with the checker's report. A file that is no
 trace is refused before anything that computes is loaded.
@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from strata.commands.replay_card import run_on_card
 from strata.commands.replay_options import ReplayOptions
 from strata.commands.terminal_text import one_line
 from strata.core.errors import ConfigError
@@ -57,10 +58,12 @@ def _replay_decisions(text: str, options: ReplayOptions) -> int:
         raise ConfigError(
             "--payload=none refused: a trace of decisions runs a model over real bytes; leave --payload out"
         )
-    from strata.boot import record_decisions
+    from strata.boot_replay import record_decisions
 
     recorded = record_decisions(text, name=options.trace.name)
     _export(recorded.commands, options)
+    if options.device != "twin":
+        return run_on_card(recorded.commands, options, kind="decisions")
     failure = recorded.failure
     report: dict[str, Any] = {
         "kind": "decisions",
@@ -81,9 +84,11 @@ def _replay_decisions(text: str, options: ReplayOptions) -> int:
 
 
 def _replay_commands(trace: CommandTrace, options: ReplayOptions) -> int:
-    from strata.boot import replay_commands, replay_requests
-
     _export(trace, options)
+    if options.device != "twin":
+        return run_on_card(trace, options, kind=KIND)
+    from strata.boot_replay import replay_commands, replay_requests
+
     try:
         replayed = replay_commands(trace, has_bytes=options.has_bytes)
     except ReplayStalled as error:

@@ -12,9 +12,11 @@ PAYLOADS = ("bytes", "none")
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """`has_bytes`: the twin has real bytes, so that there are digests. `chrome`, `svg`: files to write."""
+    """`device`: one of DEVICES. `has_bytes`: the twin has real bytes, so that there are digests. `chrome`, `svg`: files
+    to write."""
 
     trace: Path
+    device: str = "twin"
     has_bytes: bool = True
     is_json: bool = False
     chrome: Path | None = None
@@ -29,7 +31,8 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
         "--device",
         default="twin",
         choices=DEVICES,
-        help="what the commands are played onto; cuda, both: not in this version (default: twin)",
+        help="what the commands are played onto: the twin checks, cuda is a card in several orders of its streams, "
+        "both compares them step by step (default: twin)",
     )
     parser.add_argument(
         "--payload",
@@ -43,13 +46,15 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def replay_options(arguments: argparse.Namespace) -> ReplayOptions:
-    """Raises ConfigError for what is not in this version."""
-    if arguments.device != "twin":
+    """Raises ConfigError for what does not go together."""
+    if arguments.device != "twin" and arguments.payload == "none":
         raise ConfigError(
-            f"--device={arguments.device} is not in this version of replay; give --device twin, a virtual card"
+            f"--payload=none refused: --device={arguments.device} compares bytes; leave --payload out, or give "
+            "--device twin"
         )
     return ReplayOptions(
         arguments.trace,
+        device=arguments.device,
         has_bytes=arguments.payload == "bytes",
         is_json=arguments.json,
         chrome=arguments.chrome,

@@ -47,9 +47,9 @@ class DrafterInventory:
 class ModelInventory:
     """`blob_bytes[layer]` is the size of one routed expert's blob in that layer, 0 for a layer without experts.
     Trunk layers only; `drafter` is None unless one was asked for. `heads`: the names in `weights` of the output head of
-    its own, () where it is tied to the embedding. `activation_bytes` is 4 on the CPU reference. `prompt_work` and
-    `window_work`: the workspaces of programs in a chunk and in a window, () on the CPU reference, whose working memory
-    is torch's.
+    its own, () where it is tied to the embedding. `activation_bytes` is 4 on the CPU reference. `prompt_work`,
+    `window_work` and `draft_work`: the workspaces of programs in a chunk, a window and a draft, () on the CPU
+    reference, whose working memory is torch's.
 
     `state_bytes[layer]` is what a recurrent layer has in place of K/V, and 0 for a layer that attends; () where all of
     them do. `mixer_floats`: numbers a row that the widest layer works in before its FFN; None: query, key, value and
@@ -73,6 +73,7 @@ class ModelInventory:
     heads: tuple[str, ...] = ()
     prompt_work: tuple[Work, ...] = ()
     window_work: tuple[Workspace, ...] = ()
+    draft_work: tuple[Workspace, ...] = ()
     state_bytes: tuple[int, ...] = ()
     mixer_floats: int | None = None
     journal_bytes: int = 0

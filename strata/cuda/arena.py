@@ -34,6 +34,7 @@ class Arena:
         self.range_bytes = arena_bytes + behind_bytes
         self._segment_at: list[int | None] = [None] * (self.range_bytes // segment_bytes)  # by place
         self._place_of: dict[int, int] = {}  # by segment index
+        self._first_hole = 0  # all places before it are backed: what is asked for most lies there
         self.num_unmaps = 0  # whoever keeps what was mapped can see that it may have changed
         self._segments: list[object] = []
         with Held() as self._held:
@@ -68,6 +69,8 @@ class Arena:
             self._driver.call("cuMemSetAccess", address, self.segment_bytes, [self._access], 1)
         self._segment_at[place] = segment_index
         self._place_of[segment_index] = place
+        while self._first_hole < len(self._segment_at) and self._segment_at[self._first_hole] is not None:
+            self._first_hole += 1
 
     def unmap(self, extent: Extent) -> None:
         """The segment keeps its bytes and can be mapped anywhere. Raises DeviceError and leaves it mapped."""
@@ -78,6 +81,7 @@ class Arena:
         self._driver.call("cuMemUnmap", self.address + extent.offset_bytes, self.segment_bytes)
         self._segment_at[place] = None
         del self._place_of[segment_index]
+        self._first_hole = min(self._first_hole, place)
         self.num_unmaps += 1
 
     def backing(self, extent: Extent) -> tuple[int | None, ...]:
@@ -92,6 +96,8 @@ class Arena:
         """Raises DeviceError where `extent` leaves the arena or has no segment under it: a kernel that touched such
         bytes would take the whole context with it."""
         self.check_inside(extent)
+        if extent.end_bytes <= self._first_hole * self.segment_bytes:
+            return
         for place in self._places(extent):
             if self._segment_at[place] is None:
                 hole = Extent(place * self.segment_bytes, self.segment_bytes)

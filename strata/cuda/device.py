@@ -12,6 +12,7 @@ A failure that loses the context makes the device lost: every later command is r
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from strata.core.commands import (
@@ -34,6 +35,7 @@ from strata.core.extent import HostExtent, HostSpace
 from strata.cuda.arena import Arena
 from strata.cuda.driver import Driver
 from strata.cuda.errors import CudaFailure
+from strata.cuda.gates import Gates
 from strata.cuda.held import Held
 from strata.cuda.launches import Launches
 from strata.cuda.memory import Views
@@ -84,6 +86,7 @@ class CudaDevice:
         )
         self._num_maps = self._num_commands = 0
         self._lost: CudaFailure | None = None
+        self._gates: list[Gates] = []
         self._is_closed = False
 
     def describe(self) -> DeviceDescription:
@@ -93,10 +96,23 @@ class CudaDevice:
         """A line for each host space: how much is pinned, and why not all of it."""
         return tuple(memory.describe_pinning() for memory in self._host.values())
 
+    def open_gates(self) -> Gates:
+        """From now on somebody may say when the streams go on. Closed with the device; raises DeviceError."""
+        self._enter()
+        gates = Gates(self._driver, self._arena, self._streams)
+        self._held.add(gates.close)
+        self._gates.append(gates)
+        return gates
+
     @property
     def pinned_pack_bytes(self) -> int:
         """Kernels reach the pack up to here; what lies behind must be copied into a slot."""
         return self._host[HostSpace.PACK].pinned_bytes
+
+    @property
+    def pageable_bytes(self) -> int:
+        """Of all host memory. A copy from or to it holds up whoever submits it."""
+        return sum(memory.pageable_bytes for memory in self._host.values())
 
     def submit(self, commands: Sequence[Command]) -> None:
         self._enter()
@@ -125,6 +141,14 @@ class CudaDevice:
         if self._lost is not None:
             events.append(Failed(f"the card is lost: {self._lost}", self._lost.command, is_fatal=True))
         return events
+
+    def rest(self) -> None:
+        """For whoever has nothing to do until the card reports: wait until it will, without a turn of the
+        interpreter. What fails meanwhile is told by `completions`."""
+        self._enter()
+        if self._lost is None:
+            with suppress(CudaFailure):
+                self._streams.rest()
 
     def capture(self, name: str, launches: Sequence[Launch]) -> None:
         """Programs run once, queueing into the graph: see `graphs.py` for what they must not do."""
@@ -169,6 +193,8 @@ class CudaDevice:
             return
         self._enter()
         self._is_closed = True
+        for gates in self._gates:
+            gates.open()  # or what runs would never end
         was_lost = self._lost is not None
         try:
             self._launches.hand_over(self._held)

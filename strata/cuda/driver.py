@@ -42,10 +42,9 @@ class Driver:
         (status, *_) = getattr(self.api, name)(*arguments)
         if not int(status):
             return True
-        failure = self._failure(name, status)
-        if failure.code == NOT_READY:
+        if int(status) == NOT_READY:  # asked again and again, so without the words for it
             return False
-        raise failure
+        raise self._failure(name, status)
 
     def use(self, context: Any) -> None:
         """From now on `attach` makes `context` current; None: there is none any more."""

@@ -7,7 +7,8 @@ answer, and only a new process helps. The names are the driver's own (`cuGetErro
 from strata.core.errors import DeviceError
 
 OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
-NOT_READY = "CUDA_ERROR_NOT_READY"
+NOT_READY = 600
+"""CUDA_ERROR_NOT_READY, which is an answer and no failure."""
 
 FATAL = frozenset(
     (

@@ -85,6 +85,12 @@ class Streams:
         finally:
             self._notices.extendleft(reversed(kept))
 
+    def rest(self) -> None:
+        """Until the oldest notice is due, if there is one. Other threads run meanwhile. Raises CudaFailure for work
+        that failed."""
+        if self._notices:
+            self._driver.call("cuEventSynchronize", self._notices[0].event)
+
     def close(self) -> None:
         """What fails is raised after the rest is done. The work must be over."""
         self._held.give_back()

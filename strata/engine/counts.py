@@ -61,9 +61,7 @@ def with_command(counts: RunnerCounts, command: Command, plan: Plan) -> RunnerCo
     The drafter is the layer behind the last. What goes to parked memory or comes from it is a conversation; behind the
     bytes for those, it is a checkpoint."""
     if isinstance(command, Copy) and command.stream is Stream.COPY:
-        for pair in command.pairs:
-            counts = _with_copy(counts, pair.target, num_layers=plan.inventory.num_layers)
-        return counts
+        return _with_copies(counts, command, num_layers=plan.inventory.num_layers)
     if isinstance(command, Copy):
         return replace(
             counts,
@@ -85,17 +83,27 @@ def with_command(counts: RunnerCounts, command: Command, plan: Plan) -> RunnerCo
     return counts
 
 
-def _with_copy(counts: RunnerCounts, target: Access | HostExtent, *, num_layers: int) -> RunnerCounts:
-    if isinstance(target, HostExtent):
-        return counts
-    size_bytes = target.extent.size_bytes
-    if target.owner == CACHE:
-        return replace(counts, refilled_bytes=counts.refilled_bytes + size_bytes)
-    if target.owner != PROMPT:
-        return replace(counts, restored_bytes=counts.restored_bytes + size_bytes)
-    if is_blob_of(target, num_layers):
-        return replace(counts, room_bytes=counts.room_bytes + size_bytes)
-    return replace(counts, ring_entries=counts.ring_entries + 1)
+def _with_copies(counts: RunnerCounts, command: Copy, *, num_layers: int) -> RunnerCounts:
+    refilled_bytes = restored_bytes = room_bytes = ring_entries = 0
+    for pair in command.pairs:
+        target = pair.target
+        if isinstance(target, HostExtent):
+            continue
+        if target.owner == CACHE:
+            refilled_bytes += target.extent.size_bytes
+        elif target.owner != PROMPT:
+            restored_bytes += target.extent.size_bytes
+        elif is_blob_of(target, num_layers):
+            room_bytes += target.extent.size_bytes
+        else:
+            ring_entries += 1
+    return replace(
+        counts,
+        refilled_bytes=counts.refilled_bytes + refilled_bytes,
+        restored_bytes=counts.restored_bytes + restored_bytes,
+        room_bytes=counts.room_bytes + room_bytes,
+        ring_entries=counts.ring_entries + ring_entries,
+    )
 
 
 def _parked_bytes(sides: Iterable[Access | HostExtent], plan: Plan) -> int:

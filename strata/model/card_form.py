@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kernels.triton.formats import F32, card_type, packed_bytes
-from kernels.triton.sizes import HEAD_DIMS, MAX_EXPERTS, MAX_VOCAB
+from kernels.triton.sizes import HEAD_DIMS, MAX_EXPERTS, MAX_VOCAB, MAX_WINDOW_PAIRS
 from strata.core.errors import Refusal
 from strata.core.inventory import ModelInventory, WeightItem
 from strata.core.kv import KvFormat
@@ -54,46 +54,64 @@ class CardBlob:
 
 @dataclass(frozen=True, slots=True)
 class CardForm:
-    """Keys of `dense` and length of `blobs` are those of the ModelSpec."""
+    """`dense`: of trunk and drafter, by GGUF name. `blobs`: one a layer, None for a dense one; the drafter, where there
+    is one, is the layer behind the trunk's."""
 
     dense: Mapping[str, CardMatrix]
     blobs: tuple[CardBlob | None, ...]
 
 
 def card_form(spec: ModelSpec) -> CardForm:
-    dense = {name: _dense_matrix(info) for name, info in spec.dense.items()}
-    return CardForm(dense, tuple(None if blob is None else _card_blob(blob) for blob in spec.blobs))
+    drafter = spec.drafter
+    tensors = spec.dense if drafter is None else spec.dense | drafter.dense
+    blobs = spec.blobs if drafter is None else (*spec.blobs, drafter.blob)
+    dense = {name: _dense_matrix(info) for name, info in tensors.items()}
+    return CardForm(dense, tuple(None if blob is None else _card_blob(blob) for blob in blobs))
 
 
-def check_card_form(spec: ModelSpec, *, kv_format: KvFormat) -> Iterator[Refusal]:
+def check_card_form(spec: ModelSpec, *, kv_format: KvFormat, window_rows: int = 1) -> Iterator[Refusal]:
     """What the kernels do not compute, though the reference does."""
     if spec.head_dim not in HEAD_DIMS:
         dims = ", ".join(map(str, HEAD_DIMS))
         yield Refusal(f"device=cuda refused: head_dim={spec.head_dim}, the kernels attend in heads of {dims}; {_TWIN}")
-    if spec.num_experts > MAX_EXPERTS:
+    num_experts = max(spec.num_experts, spec.drafter.num_experts if spec.drafter else 0)
+    if num_experts > MAX_EXPERTS:
         yield Refusal(
-            f"device=cuda refused: num_experts={spec.num_experts} a layer, the kernels know {MAX_EXPERTS}; {_TWIN}"
+            f"device=cuda refused: num_experts={num_experts} a layer, the kernels know {MAX_EXPERTS}; {_TWIN}"
+        )
+    if window_rows * spec.num_experts_used > MAX_WINDOW_PAIRS:
+        yield Refusal(
+            f"device=cuda refused: spec={window_rows} rows of {spec.num_experts_used} experts each, the kernels "
+            f"compute {MAX_WINDOW_PAIRS} pairs of both in a window; lower --spec to "
+            f"{MAX_WINDOW_PAIRS // spec.num_experts_used}"
         )
     if spec.vocab_size > MAX_VOCAB:
         yield Refusal(f"device=cuda refused: vocab_size={spec.vocab_size:,}, the sampler knows {MAX_VOCAB:,}; {_TWIN}")
-    if spec.drafter is not None:
-        yield Refusal(
-            f"device=cuda refused: mtp was asked for, a card has no programs for a drafter; {_TWIN} or no --mtp"
-        )
     if kv_format is KvFormat.F32:
         yield Refusal("device=cuda refused: kv=f32, programs on a card keep K/V as f16 or in blocks; give --kv f16")
 
 
 def card_inventory(spec: ModelSpec, form: CardForm, *, context_tokens: int) -> ModelInventory:
     """What the planner is told of a model that a card holds, for a context of `context_tokens`."""
-    work = card_work(spec, context_tokens=context_tokens)
+    work, inventory = card_work(spec, context_tokens=context_tokens), inventory_of(spec)
+    blob_bytes = tuple(0 if blob is None else blob.size_bytes for blob in form.blobs)
+    drafter = inventory.drafter
+    if drafter is not None:
+        weights, heads = _packed(drafter.weights, form), _packed(drafter.heads, form)
+        drafter = replace(drafter, blob_bytes=blob_bytes[-1], weights=weights, heads=heads)
     return replace(
-        inventory_of(spec),
-        weights=tuple(WeightItem(name, matrix.size_bytes) for name, matrix in form.dense.items()),
-        blob_bytes=tuple(0 if blob is None else blob.size_bytes for blob in form.blobs),
+        inventory,
+        weights=_packed(inventory.weights, form),
+        blob_bytes=blob_bytes[: spec.num_layers],
+        drafter=drafter,
         prompt_work=work.of_chunks,
         window_work=tuple(work.window.values()),
+        draft_work=tuple(work.draft.values()),
     )
+
+
+def _packed(items: tuple[WeightItem, ...], form: CardForm) -> tuple[WeightItem, ...]:
+    return tuple(WeightItem(item.name, form.dense[item.name].size_bytes) for item in items)
 
 
 def _dense_matrix(info: TensorInfo) -> CardMatrix:

@@ -4,7 +4,8 @@
     moe         router, shared expert and experts together: what the router sorted is used by the experts' launches
     recurrent   the normed rows; projections key head by key head; the convolution's output; what goes out
     ffn         of a dense layer
-    sample      of the one row of a window
+    sample      of each row of a window
+    draft input, draft head     of a drafter; its layer has areas of the kinds above, in sizes of its own
 
 Prices of what `strata.cuda.programs` takes by name. Knows the kernels' fixed sizes; needs no torch.
 """
@@ -12,11 +13,11 @@ Prices of what `strata.cuda.programs` takes by name. Knows the kernels' fixed si
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kernels.triton.sizes import DOWN_GROUPED, PAIR_BLOCK, SAMPLE_BLOCK, SEARCH_STEPS, SPLIT_KEYS
+from kernels.triton.sizes import DELTA_BLOCK_ROWS, DOWN_GROUPED, PAIR_BLOCK, SAMPLE_BLOCK, SEARCH_STEPS, SPLIT_KEYS
 from strata.core import programs
 from strata.core.workspace import Work, WorkArea, Workspace
 from strata.model.program_reads import layer_tensor
-from strata.model.spec import ModelSpec
+from strata.model.spec import BlobLayout, ModelSpec, TensorInfo
 
 HALF, FLOAT, DOUBLE, INT, LONG = 2, 4, 8, 4, 8  # bytes
 _SHARED_GATE = ".ffn_gate_shexp.weight"
@@ -27,14 +28,18 @@ PROGRAMS_OF = {
     "recurrent": (programs.RECURRENT,),
     "moe": (programs.ROUTER, programs.SHARED, programs.EXPERTS),
     "ffn": (programs.FFN,),
+    "draft input": (programs.DRAFT_INPUT,),
 }
 """Which programs of a chunk work in each."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardWork:
+    """Of the programs in a chunk, in a window and in a draft, by their kind; `draft` is empty without a drafter."""
+
     prompt: Mapping[str, Workspace]
     window: Mapping[str, Workspace]
+    draft: Mapping[str, Workspace]
 
     @property
     def of_chunks(self) -> tuple[Work, ...]:
@@ -46,12 +51,42 @@ def card_work(spec: ModelSpec, *, context_tokens: int) -> CardWork:
     prompt = {"attention": _prompt_attention(spec)}
     window = {"attention": _window_attention(spec, context_tokens), "sample": _sample(spec)}
     if spec.recurrent is not None:
-        prompt["recurrent"], window["recurrent"] = _recurrent(spec, HALF), _recurrent(spec, FLOAT)
+        prompt["recurrent"] = _recurrent(spec, HALF, block_rows=DELTA_BLOCK_ROWS)
+        window["recurrent"] = _recurrent(spec, FLOAT, block_rows=0)
     if any(spec.blobs):
-        prompt["moe"], window["moe"] = _prompt_moe(spec), _window_moe(spec)
+        prompt["moe"] = _prompt_moe(spec)
+        window["moe"] = _window_moe(spec, spec.dense, spec.blobs, num_experts=spec.num_experts)
     if ffn_size := _dense_ffn_size(spec):
         prompt["ffn"], window["ffn"] = _ffn(spec, ffn_size, HALF), _ffn(spec, ffn_size, FLOAT)
-    return CardWork(prompt, window)
+    if spec.drafter is not None:
+        prompt["draft input"] = _draft_input(spec, HALF)
+    return CardWork(prompt, window, _draft(spec, window["attention"]))
+
+
+def _draft(spec: ModelSpec, attention: Workspace) -> Mapping[str, Workspace]:
+    drafter = spec.drafter
+    if drafter is None:
+        return {}
+    if drafter.blob is None:
+        ffn_size = drafter.dense[layer_tensor(spec.num_layers, "ffn_gate.weight")].shape[1]
+        ffn = {"ffn": _ffn(spec, ffn_size, FLOAT)}
+    else:
+        ffn = {"moe": _window_moe(spec, drafter.dense, (drafter.blob,), num_experts=drafter.num_experts)}
+    return {
+        "draft input": _draft_input(spec, FLOAT),
+        "attention": attention,
+        **ffn,
+        "draft head": _draft_head(spec),
+    }
+
+
+def _draft_input(spec: ModelSpec, x_bytes: int) -> Workspace:
+    return (WorkArea("pair", x_bytes * 2 * spec.hidden_size),)
+
+
+def _draft_head(spec: ModelSpec) -> Workspace:
+    blocks = -(-spec.vocab_size // SAMPLE_BLOCK)
+    return (WorkArea("highest", 0, FLOAT * blocks), WorkArea("where", 0, INT * blocks))
 
 
 def _prompt_attention(spec: ModelSpec) -> Workspace:
@@ -80,12 +115,14 @@ def _query_gate(spec: ModelSpec) -> Workspace:
     return (WorkArea("query_gate", FLOAT * 2 * spec.num_heads * spec.head_dim),)
 
 
-def _recurrent(spec: ModelSpec, x_bytes: int) -> Workspace:
+def _recurrent(spec: ModelSpec, x_bytes: int, *, block_rows: int) -> Workspace:
+    """What a chunk's blocks of rows are solved to lies over the projections, which are done with by then."""
     shape = spec.recurrent
     assert shape is not None
+    solved = shape.num_value_heads * (shape.head_width + block_rows)
     return (
         WorkArea("x", x_bytes * spec.hidden_size),
-        WorkArea("interleaved", FLOAT * (shape.num_channels + shape.value_width)),
+        WorkArea("interleaved", FLOAT * max(shape.num_channels + shape.value_width, solved)),
         WorkArea("mixed", FLOAT * shape.num_channels),
         WorkArea("act", x_bytes * shape.value_width),
     )
@@ -105,22 +142,24 @@ def _prompt_moe(spec: ModelSpec) -> Workspace:
         WorkArea("tiles", -(-4 * INT * used // tile_rows), 4 * INT * (experts + 1)),
         WorkArea("num_tiles", 0, INT),
         WorkArea("selected", 0, experts),
-        WorkArea("act", HALF * used * _expert_ffn_size(spec)),
-        *_shared(spec, HALF),
+        WorkArea("act", HALF * used * _expert_ffn_size(spec.blobs)),
+        *_shared(spec, spec.dense, HALF),
     )
 
 
-def _window_moe(spec: ModelSpec) -> Workspace:
+def _window_moe(
+    spec: ModelSpec, dense: Mapping[str, TensorInfo], blobs: tuple[BlobLayout | None, ...], *, num_experts: int
+) -> Workspace:
     return (
-        WorkArea("logits", FLOAT * spec.num_experts),
-        WorkArea("act", FLOAT * spec.num_experts_used * _expert_ffn_size(spec)),
-        *_shared(spec, FLOAT),
+        WorkArea("logits", FLOAT * num_experts),
+        WorkArea("act", FLOAT * spec.num_experts_used * _expert_ffn_size(blobs)),
+        *_shared(spec, dense, FLOAT),
     )
 
 
-def _shared(spec: ModelSpec, act_bytes: int) -> Workspace:
+def _shared(spec: ModelSpec, dense: Mapping[str, TensorInfo], act_bytes: int) -> Workspace:
     """Of the shared expert, which runs between a layer's router and its experts; () where no layer has one."""
-    ffn_size = max((info.shape[1] for name, info in spec.dense.items() if name.endswith(_SHARED_GATE)), default=0)
+    ffn_size = max((info.shape[1] for name, info in dense.items() if name.endswith(_SHARED_GATE)), default=0)
     if not ffn_size:
         return ()
     return (
@@ -144,18 +183,18 @@ def _ffn(spec: ModelSpec, ffn_size: int, x_bytes: int) -> Workspace:
 def _sample(spec: ModelSpec) -> Workspace:
     blocks = -(-spec.vocab_size // SAMPLE_BLOCK)
     return (
-        WorkArea("scores", 0, FLOAT * spec.vocab_size),
-        WorkArea("highest", 0, FLOAT * blocks),
-        WorkArea("best", 0, DOUBLE * blocks),
-        WorkArea("where", 0, INT * blocks),
-        WorkArea("sums", 0, LONG * 2 * blocks * 16),
-        WorkArea("found", 0, LONG * (SEARCH_STEPS + 1)),
-        WorkArea("keep", 0, LONG),
+        WorkArea("scores", FLOAT * spec.vocab_size),
+        WorkArea("highest", FLOAT * blocks),
+        WorkArea("best", DOUBLE * blocks),
+        WorkArea("where", INT * blocks),
+        WorkArea("sums", LONG * 2 * blocks * 16),
+        WorkArea("found", LONG * (SEARCH_STEPS + 1)),
+        WorkArea("keep", LONG),
     )
 
 
-def _expert_ffn_size(spec: ModelSpec) -> int:
-    return max(blob.gate.rows for blob in spec.blobs if blob is not None)
+def _expert_ffn_size(blobs: tuple[BlobLayout | None, ...]) -> int:
+    return max(blob.gate.rows for blob in blobs if blob is not None)
 
 
 def _dense_ffn_size(spec: ModelSpec) -> int:

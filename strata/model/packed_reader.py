@@ -1,9 +1,10 @@
 """Reads a model into the form in which a card holds it (`card_form.py`): each matrix is packed on its way in.
 
-    file --preadv--> a piece of whole rows, PIECE_BYTES at most --pack--> its rows in the target
+    file --preadv--> a piece of whole rows, PIECE_BYTES at most --device--> packed there --> its rows in the target
 
 Several threads each take one piece at a time, so what is held beside the target is num_threads pieces and what packing
-one of them takes; numpy lets go of the interpreter's lock for most of it. Knows nothing of where the target lies.
+one of them takes. The files are read side by side; what packs are a few dozen operations a piece, which a card does
+while the next are read. Knows nothing of where the target lies.
 """
 
 import os
@@ -16,9 +17,11 @@ from types import TracebackType
 
 import gguf
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from kernels.triton.formats import card_type
-from kernels.triton.packing import Bytes, pack_rows
+from kernels.triton.packing import pack_rows
 from strata.core.errors import ModelError
 from strata.model.card_form import CardForm, CardMatrix
 from strata.model.file_identity import shown
@@ -43,11 +46,13 @@ class _Source:
 
 class PackedReader(AbstractContextManager["PackedReader"]):
     """A context manager over a model's files. What is asked for is read in the background; `drain`, and leaving the
-    context, wait for it. Targets must stay alive and untouched until then. Raises ModelError as PackReader does, and
-    for a weight that the card's form cannot hold."""
+    context, wait for it. Targets must stay alive and untouched until then. `device` packs. Raises ModelError as
+    PackReader does, and for a weight that the card's form cannot hold."""
 
-    def __init__(self, spec: ModelSpec, form: CardForm, *, num_threads: int | None = None) -> None:
-        self._spec, self._form = spec, form
+    def __init__(
+        self, spec: ModelSpec, form: CardForm, *, device: torch.device, num_threads: int | None = None
+    ) -> None:
+        self._spec, self._form, self._device = spec, form, device
         self._num_threads = num_threads or min(MAX_THREADS, os.cpu_count() or 1)
         self._reader = PackReader(spec)
         self._threads = ThreadPoolExecutor(self._num_threads)
@@ -69,8 +74,9 @@ class PackedReader(AbstractContextManager["PackedReader"]):
         self._reader.check_unchanged()
 
     def read_dense(self, name: str, target: memoryview) -> None:
-        """The tensor `name` in card form, which `target` (bytes, writable) fits exactly; what becomes F32 at once."""
-        info, matrix = self._spec.dense[name], self._form.dense[name]
+        """The tensor `name` of trunk or drafter in card form, which `target` (bytes, writable) fits exactly; what
+        becomes F32 at once."""
+        info, matrix = self._spec.tensor(name), self._form.dense[name]
         assert target.nbytes == matrix.size_bytes, (name, target.nbytes, matrix.size_bytes)
         source = _Source(name, info.path, info.offset_bytes, info.type_id)
         if card_type(info.type_id) == matrix.type_id:
@@ -81,8 +87,9 @@ class PackedReader(AbstractContextManager["PackedReader"]):
         target[:] = values.astype("<f4").tobytes()
 
     def read_blob(self, *, layer: int, expert: int, target: memoryview) -> None:
-        """Gate, up and down of one expert as its layer's CardBlob says; bytes between parts become zero."""
-        blob, layout = self._form.blobs[layer], self._spec.blobs[layer]
+        """Gate, up and down of one expert as its layer's CardBlob says; bytes between parts become zero. The drafter is
+        layer `num_layers`."""
+        blob, layout = self._form.blobs[layer], self._spec.blob_of(layer)
         assert blob is not None and layout is not None, f"layer {layer} is dense"
         assert target.nbytes == blob.size_bytes, (layer, target.nbytes, blob.size_bytes)
         end_bytes = 0
@@ -108,16 +115,17 @@ class PackedReader(AbstractContextManager["PackedReader"]):
         self, source: _Source, matrix: CardMatrix, target: memoryview, row_bytes: int, first_row: int, num_rows: int
     ) -> None:
         data = self._read(source, source.offset_bytes + first_row * row_bytes, num_rows * row_bytes)
-        whole = np.frombuffer(target, np.uint8)
+        piece = torch.from_numpy(data).to(self._device)
+        whole = torch.from_numpy(np.frombuffer(target, np.uint8))
         sizes = {"rows": matrix.rows, "columns": matrix.columns, "first_row": first_row, "num_rows": num_rows}
         try:
-            pack_rows(data, source.type_id, whole, **sizes)
+            pack_rows(piece, source.type_id, whole, **sizes)
         except ValueError as error:
             raise ModelError(
                 f"{shown(source.path)}: {quoted(source.name)} cannot be packed for a card: {error}"
             ) from None
 
-    def _read(self, source: _Source, offset_bytes: int, size_bytes: int) -> Bytes:
+    def _read(self, source: _Source, offset_bytes: int, size_bytes: int) -> NDArray[np.uint8]:
         data = np.empty(size_bytes, np.uint8)
         self._reader.read_bytes(source.path, offset_bytes, data.data)
         return data

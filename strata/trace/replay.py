@@ -8,13 +8,16 @@ is digested by the device itself: two devices that did the same have the same di
 
 The host learns what the trace says it learned, when it says so. Bytes behind an address table are not read by the
 programs of a replay; that they may be is for the device to check.
+
+A *watched* replay also looks at what copies take and leave (`looks.py`). Every look and every launch leaves a mark in
+its *lane*: its stream's, or that of the graph it is a node of (`marks.py`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from strata.core.commands import Access, Command, Digest, Launch, Notify, Stream
+from strata.core.commands import Access, Command, Copy, Digest, GraphLaunch, Launch, Notify, Stream
 from strata.core.errors import DeviceError
 from strata.core.events import Event, Failed, Reached
 from strata.core.extent import Extent, HostExtent, HostSpace
@@ -23,17 +26,23 @@ from strata.trace.card_state import CardState
 from strata.trace.command_trace import CommandTrace
 from strata.trace.digest import WORD_BYTES, pattern
 from strata.trace.entries import Asked, Captured, Entry, Faulted, FaultKind, HostAccess, Noted, Refused
+from strata.trace.looks import lane_of_graph, looks_of
 
 FIRST_LINE = 2
 """Of a trace, the head is line 1."""
 
+LOOK = "look"
+"""The program of a watched replay that reads and writes nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReplayArgs:
-    """What a replay's programs get: digest `reads` in this order, then fill each of `writes`."""
+    """What a replay's programs get: digest `reads` in this order, leave a mark of them in `lane`, then fill each of
+    `writes`."""
 
     reads: tuple[Extent, ...]
     writes: tuple[Extent, ...]
+    lane: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +68,14 @@ class RunDigest:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """`digests` are empty when something was refused: what follows a refusal says nothing."""
+    """`digests` are empty when something was refused: what follows a refusal says nothing. `lines`: by lane, the line
+    that each of its marks comes from."""
 
     num_entries: int
     num_commands: int
     deviations: tuple[Deviation, ...]
     digests: tuple[RunDigest, ...]
+    lines: Mapping[str, Sequence[int]]
 
 
 class ReplayStalled(DeviceError):
@@ -74,31 +85,37 @@ class ReplayStalled(DeviceError):
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """What a replay needs of the one who made the device. `fail_next`: the next command is taken and fails on its way;
-    None where that cannot be had. `tell`: the host is about to learn this event and nothing else. `pause` is called
-    while a device has nothing to report; it raises when it never will have."""
+    None where that cannot be had. `tell`: the host is about to learn this event and nothing else. `settle`: no command
+    of the trace comes any more. `pause` is called while a device has nothing to report; it raises when it never will
+    have."""
 
     pause: Callable[[], None]
     fail_next: Callable[[], None] | None = None
     tell: Callable[[Event], None] = lambda event: None
+    settle: Callable[[], None] = lambda: None
 
 
-def replay(trace: CommandTrace, device: Device, hooks: Hooks, *, is_digesting: bool = True) -> Replayed:
+def replay(
+    trace: CommandTrace, device: Device, hooks: Hooks, *, is_digesting: bool = True, is_watched: bool = False
+) -> Replayed:
     """Onto a device that is sealed, empty, and of the trace's sizes. Stops at the first deviation. `is_digesting`: the
     device has bytes. Raises ReplayStalled where `hooks.pause` does."""
-    player = _Player(trace, device, hooks)
+    player = _Player(trace, device, hooks, is_watched=is_watched)
     for number, entry in enumerate(trace.entries, FIRST_LINE):
         player.play(number, entry)
         if player.deviations:
             break
+    hooks.settle()
     is_digesting = is_digesting and not player.deviations and not player.has_refused
     digests = tuple(player.digest_card()) if is_digesting else ()
-    return Replayed(len(trace.entries), player.num_commands, tuple(player.deviations), digests)
+    return Replayed(len(trace.entries), player.num_commands, tuple(player.deviations), digests, player.lines)
 
 
 class _Player:
-    def __init__(self, trace: CommandTrace, device: Device, hooks: Hooks) -> None:
-        self._device, self._hooks = device, hooks
+    def __init__(self, trace: CommandTrace, device: Device, hooks: Hooks, *, is_watched: bool) -> None:
+        self._device, self._hooks, self._is_watched = device, hooks, is_watched
         self._state = CardState(trace.sizes)
+        self.lines: dict[str, list[int]] = {}
         self._told: list[Event] = []
         self.num_commands = 0
         self.has_refused = False
@@ -113,7 +130,7 @@ class _Player:
             case Faulted(command, FaultKind.FAILED):
                 if self._hooks.fail_next is not None:
                     self._hooks.fail_next()
-                    self._ask(line, command)
+                    self._ask(line, command, is_failing=True)
             case Faulted():
                 pass  # nothing of it happened
             case Refused(asked, error, _):
@@ -137,7 +154,16 @@ class _Player:
             yield RunDigest(owner, extent, int.from_bytes(self._device.host(target), "little"))
 
     def _defined(self) -> Iterator[tuple[str, Extent]]:
-        """Every run of defined bytes of one owner, whatever they are called."""
+        """Every run of defined bytes of one owner, whatever they are called, cut where a segment ends."""
+        segment_bytes = self._state.sizes.segment_bytes
+        for owner, run in self._runs():
+            at = run.offset_bytes
+            while at < run.end_bytes:
+                end = min(run.end_bytes, (at // segment_bytes + 1) * segment_bytes)
+                yield owner, Extent(at, end - at)
+                at = end
+
+    def _runs(self) -> Iterator[tuple[str, Extent]]:
         for start, end, owner in self._state.owners:
             first: int | None = None
             last = start
@@ -156,9 +182,13 @@ class _Player:
         self._device.submit((Notify(stream, tag),))
         self._await(Reached(tag))
 
-    def _ask(self, line: int, asked: Asked, *, recorded: str = "") -> None:
+    def _ask(self, line: int, asked: Asked, *, recorded: str = "", is_failing: bool = False) -> None:
+        """`is_failing`: nobody looks at what a command does that will fail, and no program of it runs."""
         try:
-            self._do(asked)
+            if self._is_watched and not is_failing:
+                self._do_watched(line, asked)
+            else:
+                self._do(asked)
         except DeviceError as error:
             found, message = type(error).__name__, str(error)
         else:
@@ -169,15 +199,30 @@ class _Player:
     def _do(self, asked: Asked) -> None:
         match asked:
             case Captured(name, launches):
-                self._device.capture(name, [_playable(launch) for launch in launches])
+                self._device.capture(name, [_playable(launch, lane_of_graph(name)) for launch in launches])
             case HostAccess(extent, digest):
                 view = self._device.host(extent)
                 if extent.space is not HostSpace.PACK:
                     view[:] = pattern(extent.size_bytes, int(digest or "0", 16))
             case Launch():
-                self._submit(_playable(asked))
+                self._submit(_playable(asked, asked.stream))
             case _:
                 self._submit(asked)
+
+    def _do_watched(self, line: int, asked: Asked) -> None:
+        looks = looks_of(asked, self._state)
+        self._look(line, asked, looks.before)
+        self._do(asked)
+        if looks.num_marks:
+            self.lines.setdefault(looks.lane, []).extend([line] * looks.num_marks)
+        self._look(line, asked, looks.after)
+
+    def _look(self, line: int, asked: Asked, accesses: tuple[Access, ...]) -> None:
+        if accesses:
+            assert isinstance(asked, Launch | GraphLaunch | Copy | Digest), asked
+            look = Launch(asked.stream, LOOK, cast(Any, None), accesses, ())
+            self._device.submit((_playable(look, asked.stream),))
+            self.lines.setdefault(asked.stream, []).append(line)
 
     def _submit(self, command: Command) -> None:
         self.num_commands += 1
@@ -202,16 +247,16 @@ def _is_same(told: Event, event: Event) -> bool:
     return told == event if isinstance(event, Reached) else isinstance(told, Failed)
 
 
-def _playable(launch: Launch) -> Launch:
+def _playable(launch: Launch, lane: str) -> Launch:
     reads = tuple(read.extent for read in launch.reads if isinstance(read, Access))
     # The device does not look inside; the programs that a replay brings along know this one.
-    args = cast(Any, ReplayArgs(reads, tuple(write.extent for write in launch.writes)))
+    args = cast(Any, ReplayArgs(reads, tuple(write.extent for write in launch.writes), lane))
     return replace(launch, args=args)
 
 
 def program_names(trace: CommandTrace) -> frozenset[str]:
     """Everything that a device must have a program for."""
-    names: set[str] = set()
+    names = {LOOK}
     for entry in trace.entries:
         asked = entry.command if isinstance(entry, Faulted) else entry.asked if isinstance(entry, Refused) else entry
         nodes = asked.launches if isinstance(asked, Captured) else (asked,)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from strata import boot
+from strata import boot_replay
 from strata.cli import main
 from strata.core.errors import DeviceError
 from strata.trace.command_trace import write_trace
@@ -113,7 +113,7 @@ def test_a_server_that_cannot_have_been_is_refused(
 def test_a_card_larger_than_this_host_is_refused_before_it_is_filled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(boot, "available_bytes", lambda: 10_000)
+    monkeypatch.setattr(boot_replay, "available_bytes", lambda: 10_000)
     code, err = replayed(tmp_path / "t.jsonl", write_trace(recorded(LENDS).commands), capsys)
     assert code == 2 and "10,000 B are available; give --payload none" in err
     assert replayed(tmp_path / "t.jsonl", write_trace(recorded(LENDS).commands), capsys, "--payload", "none")[0] == 0

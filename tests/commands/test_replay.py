@@ -14,10 +14,12 @@ from strata.core.commands import Launch, Wait
 from strata.core.events import Reached
 from strata.trace.command_trace import CommandTrace, write_trace
 from strata.trace.entries import Refused
+from tests.device.cuda_bodies import why_no_card
 from tests.trace.builders import REGRESS, recorded
 
 pytestmark = pytest.mark.slow
 
+WITHOUT_A_CARD = pytest.mark.skipif(why_no_card() is None, reason="there is a card")
 LENDS = "refill_cannot_be_repeated"
 
 
@@ -146,13 +148,19 @@ def test_every_file_that_is_no_trace_is_refused_in_one_line(
         assert err.startswith(f"strata: {bad}: no trace") and reason in err
 
 
+@pytest.mark.gpu
+def test_a_card_is_asked_for_by_name(commands: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = replay(capsys, commands, "--device", "both")
+    assert (code, err) == (0, "") and out.splitlines()[-1] == "hash-equal"
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (["none.jsonl"], "none.jsonl: cannot read the trace: No such file or directory"),
         (["."], ".: cannot read the trace: Is a directory"),
-        (["TRACE", "--device", "cuda"], "--device=cuda is not in this version of replay; give --device twin"),
-        (["TRACE", "--device", "both"], "--device=both is not in this version of replay; give --device twin"),
+        pytest.param(["TRACE", "--device", "cuda"], "device=cuda refused: ", marks=WITHOUT_A_CARD),
+        (["TRACE", "--device", "both", "--payload", "none"], "--payload=none refused: --device=both compares bytes"),
         (["TRACE", "--svg", "/none/card.svg"], "/none/card.svg: cannot be written: No such file or directory"),
         (["DECISIONS", "--payload", "none"], "--payload=none refused"),
     ],

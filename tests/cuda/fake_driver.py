@@ -2,14 +2,16 @@
 
 `FakeDriver` has the functions of `cuda.bindings.driver` that the body calls, with their results as tuples. Physical
 memory is a memfd, and mapping it is mmap, so an alias is an alias and a hole is a hole (asked before it is touched).
-Work happens when it is queued, which is one legal order; an event is due only after `event_lag` queries, so nobody
-gets by with the first one. What the real driver refuses is refused: a copy over a hole, over memory without access,
-across the edge of a registration; a call without a context; a handle that is not alive.
+Work happens when it is queued, which is one legal order, unless a word of host memory holds its stream, or an event
+that a held stream has yet to reach: then it happens at the first call after that. An event is due only after
+`event_lag` queries, so nobody gets by with the first one. What the real driver refuses is refused: a copy over a hole,
+over memory without access, across the edge of a registration; a call without a context; a handle that is not alive.
 """
 
 import ctypes
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +20,23 @@ from tests.cuda.fake_memory import GRANULARITY_BYTES, INVALID, OK, CUresult, Fak
 __all__ = ["GRANULARITY_BYTES", "CUresult", "FakeDriver"]
 
 Result = tuple[Any, ...]
+Work = Callable[[], None]
+
+
+@dataclass
+class Queued:
+    """Work that its stream gets to once `is_ready`."""
+
+    is_ready: Callable[[], bool]
+    work: Work
+
+
+@dataclass
+class Ticket:
+    """What an event stands for since it was recorded last."""
+
+    queries_left: int
+    is_done: bool = False
 
 
 class FakeDriver(FakeMemory):
@@ -33,6 +52,8 @@ class FakeDriver(FakeMemory):
     )
     CUstream_flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
+    CUstreamWaitValue_flags = SimpleNamespace(CU_STREAM_WAIT_VALUE_GEQ=0)
+    CUstreamWriteValue_flags = SimpleNamespace(CU_STREAM_WRITE_VALUE_DEFAULT=0)
     CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
     CU_MEMHOSTREGISTER_PORTABLE = 1
     CU_MEMHOSTREGISTER_DEVICEMAP = 2
@@ -73,6 +94,7 @@ class FakeDriver(FakeMemory):
         def called(*arguments: Any) -> Result:
             self._counts[name] += 1
             self.calls.append((name, arguments))
+            self._go_on()
             refused = self._refusals.pop((name, self._counts[name]), None)
             if refused is None and not name.startswith("cuGetError"):
                 refused = self._lost
@@ -128,6 +150,7 @@ class FakeDriver(FakeMemory):
 
     def _cuCtxSynchronize(self) -> None:
         self._check_context()
+        assert not any(state.queue for state in self._streams()), "this call would never return: a stream is held"
 
     def _cuMemGetInfo(self) -> tuple[int, int]:
         return self._free_bytes(), self.total_bytes
@@ -136,44 +159,68 @@ class FakeDriver(FakeMemory):
 
     def _cuStreamCreate(self, flags: int) -> int:
         self._check_context()
-        return self._make("stream", SimpleNamespace(nodes=None))
+        return self._make("stream", SimpleNamespace(nodes=None, queue=deque()))
 
     def _cuStreamDestroy(self, stream: int) -> None:
         self._drop("stream", stream)
 
+    def _cuStreamQuery(self, stream: int | None) -> None:
+        self._check_context()
+        require(stream is None or not self._get("stream", stream).queue, CUresult.CUDA_ERROR_NOT_READY)
+
     def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
-        self._get("stream", stream)
-        self._get("event", event)
+        ticket = self._get("event", event).ticket
+        if ticket is not None:
+            self._put(stream, lambda: ticket.is_done, lambda: None)
+
+    def _cuStreamWaitValue32(self, stream: int, address: int, value: int, flags: int) -> None:
+        require(flags == 0 and address % 4 == 0 and self._is_registered(address, 4))
+        word = ctypes.c_int32.from_address(address)
+        self._put(stream, lambda: word.value >= value, lambda: None)
+
+    def _cuStreamWriteValue32(self, stream: int, address: int, value: int, flags: int) -> None:
+        require(flags == 0 and address % 4 == 0 and self._is_registered(address, 4))
+        self.queue(stream, lambda: setattr(ctypes.c_int32.from_address(address), "value", value))
 
     def _cuEventCreate(self, flags: int) -> int:
         self._check_context()
-        return self._make("event", SimpleNamespace(queries_left=0))
+        return self._make("event", SimpleNamespace(ticket=None))
 
     def _cuEventDestroy(self, event: int) -> None:
         self._drop("event", event)
 
     def _cuEventRecord(self, event: int, stream: int) -> None:
-        self._get("stream", stream)
-        self._get("event", event).queries_left = self.event_lag
+        ticket = Ticket(self.event_lag)
+        self._get("event", event).ticket = ticket
+        self.queue(stream, lambda: setattr(ticket, "is_done", True))
 
     def _cuEventQuery(self, event: int) -> None:
         self._check_context()
-        state = self._get("event", event)
-        if state.queries_left:
-            state.queries_left -= 1
-            raise Refused(CUresult.CUDA_ERROR_NOT_READY)
+        ticket = self._get("event", event).ticket
+        if ticket is not None:
+            require(ticket.is_done, CUresult.CUDA_ERROR_NOT_READY)
+            if ticket.queries_left:
+                ticket.queries_left -= 1
+                raise Refused(CUresult.CUDA_ERROR_NOT_READY)
+
+    def _cuEventSynchronize(self, event: int) -> None:
+        self._check_context()
+        ticket = self._get("event", event).ticket
+        if ticket is not None:
+            assert ticket.is_done, "this call would never return: the event's stream is held"
+            ticket.queries_left = 0
 
     def _cuMemcpyHtoDAsync(self, card: int, host: int, size: int, stream: int) -> None:
         self._check_bytes(card, host, size)
-        self.queue(stream, lambda: _move(card, host, size))
+        self.queue(stream, lambda: self._move(card, size, card, host))
 
     def _cuMemcpyDtoHAsync(self, host: int, card: int, size: int, stream: int) -> None:
         self._check_bytes(card, host, size)
-        self.queue(stream, lambda: _move(host, card, size))
+        self.queue(stream, lambda: self._move(card, size, host, card))
 
     def _cuMemsetD8Async(self, card: int, value: int, size: int, stream: int) -> None:
         self._check_card_bytes(card, size)
-        self.queue(stream, lambda: _set(card, value, size))
+        self.queue(stream, lambda: self._set(card, value, size))
 
     def _cuStreamBeginCapture(self, stream: int, mode: int) -> None:
         state = self._get("stream", stream)
@@ -199,13 +246,56 @@ class FakeDriver(FakeMemory):
         for node in self._get("executable", executable):
             self.queue(stream, node)
 
-    def queue(self, stream: int, work: Callable[[], None]) -> None:
-        """Work on `stream`: done at once, or kept as a node while the stream is captured."""
+    def queue(self, stream: int, work: Work) -> None:
+        """Work on `stream`: done as soon as the stream gets there, or kept as a node while it is captured."""
         state = self._get("stream", stream)
         if state.nodes is None:
-            work()
+            self._put(stream, lambda: True, work)
         else:
             state.nodes.append(work)
+
+    def _put(self, stream: int, is_ready: Callable[[], bool], work: Work) -> None:
+        state = self._get("stream", stream)
+        require(state.nodes is None, CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
+        state.queue.append(Queued(is_ready, work))
+        self._go_on()
+
+    def _streams(self) -> list[Any]:
+        return list(self._live.get("stream", {}).values())
+
+    def _go_on(self) -> None:
+        """Every stream as far as it gets, until none gets any further."""
+        while any(self._run(state.queue) for state in self._streams()):
+            pass
+
+    def _run(self, queue: "deque[Queued]") -> int:
+        """How many of them are done now."""
+        number = 0
+        while queue and queue[0].is_ready():
+            queue.popleft().work()
+            number += 1
+        return number
+
+    def _is_registered(self, address: int, size: int) -> bool:
+        live = self._live.get("registration", {})
+        return any(at <= address and address + size <= at + other for at, other in live.items())
+
+    def _move(self, card: int, size: int, target: int, source: int) -> None:
+        if self._is_there(card, size):
+            ctypes.memmove(target, source, size)
+
+    def _set(self, card: int, value: int, size: int) -> None:
+        if self._is_there(card, size):
+            ctypes.memset(card, value, size)
+
+    def _is_there(self, card: int, size: int) -> bool:
+        """Bytes that were unmapped under work which was on its way cost the context."""
+        try:
+            self._check_card_bytes(card, size)
+        except Refused:
+            self.lose()
+            return False
+        return True
 
 
 _RETURNS = frozenset(
@@ -229,14 +319,6 @@ _RETURNS = frozenset(
         "cuGraphInstantiate",
     )
 )
-
-
-def _move(target: int, source: int, size: int) -> None:
-    ctypes.memmove(target, source, size)
-
-
-def _set(target: int, value: int, size: int) -> None:
-    ctypes.memset(target, value, size)
 
 
 def _record() -> SimpleNamespace:

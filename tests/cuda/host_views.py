@@ -38,6 +38,7 @@ class HostViews:
         self._arena = _tensor_at(arena_address, range_bytes)
         self._pack = _tensor_at(pack_address, pack_bytes)
         self._digest = digest
+        self._kept: list[HostDigest] = []
 
     def arena(self, extent: Extent) -> torch.Tensor:
         return self._arena.narrow(0, extent.offset_bytes, extent.size_bytes)
@@ -53,9 +54,9 @@ class HostViews:
         yield object()
 
     def digest(self, source: Extent, stream: Any) -> HostDigest:
-        values: list[torch.Tensor] = []
-        self.run(stream, lambda: values.append(self._digest(self.arena(source))))
-        digest = HostDigest(values[0])
+        digest = HostDigest(torch.zeros(1, dtype=torch.int64))
+        self.run(stream, lambda: digest.value.copy_(self._digest(self.arena(source)).view(torch.int64)))
+        self._kept.append(digest)  # the copy out knows its address alone
         self._fake.torch_bytes[digest.address] = 8
         return digest
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from strata.card_speed import CardSpeed, measure_card
+from strata.card_speed import LOADS, ROUNDS, CardSpeed, measure_card
 from tests.cuda.builders import PAGE_BYTES, fake_driver
 from tests.cuda.fake_driver import GRANULARITY_BYTES, CUresult, FakeDriver
 from tests.cuda.host_views import HostViews
@@ -19,7 +19,7 @@ def test_link_and_memory_are_measured_and_everything_is_given_back():
         assert isinstance(speed, CardSpeed)
         assert speed.link_gb_s > 0 and speed.hbm_gb_s > 0
         assert (speed.free_bytes, speed.pinned_bytes) == (1 << 30, speed.asked_bytes)
-        assert len(fake.named("cuMemcpyHtoDAsync")) == 5
+        assert len(fake.named("cuMemcpyHtoDAsync")) == ROUNDS * LOADS
         assert fake.leftovers() == {}
 
 

@@ -318,3 +318,23 @@ def test_a_digest_by_a_kernel_of_ours_is_used(fake: FakeDriver) -> None:
     finish(device)
     assert int.from_bytes(bytes(device.host(staging(8, 8))), "little") == 71
     device.close()
+
+
+def test_whoever_rests_waits_for_the_oldest_notice_and_is_told_of_it_afterwards(fake: FakeDriver, device: CudaDevice):
+    fake.event_lag = 50
+    device.rest()  # nothing to wait for
+    assert not fake.named("cuEventSynchronize")
+    device.submit([Notify(Stream.PROMPT, "first"), Notify(Stream.COPY, "second")])
+    assert device.completions() == []
+    device.rest()
+    assert len(fake.named("cuEventSynchronize")) == 1
+    assert device.completions() == [Reached("first")]
+
+
+def test_a_failure_that_ends_a_rest_is_told_by_completions(fake: FakeDriver, device: CudaDevice):
+    device.submit([Notify(Stream.PROMPT, "done")])
+    fake.refuse("cuEventSynchronize", code=CUresult.CUDA_ERROR_ILLEGAL_ADDRESS)
+    fake.refuse("cuEventQuery", code=CUresult.CUDA_ERROR_ILLEGAL_ADDRESS)
+    device.rest()
+    (event,) = device.completions()
+    assert isinstance(event, Failed) and event.is_fatal

@@ -1,5 +1,6 @@
 """The fake driver refuses what a real one refuses, counts what it gave, and does what it is told."""
 
+import ctypes
 from collections.abc import Iterator
 
 import pytest
@@ -115,6 +116,47 @@ def test_an_event_is_due_after_its_lag_and_work_waits_in_a_capture(fake: FakeDri
     for _ in range(2):
         driver.call("cuGraphLaunch", executable, stream)
     assert done == [1, 1]
+
+
+def test_a_stream_waits_for_a_word_and_another_one_for_its_event(fake: FakeDriver) -> None:
+    driver, done = attached(fake), []
+    words = (ctypes.c_int32 * PAGE_BYTES)()
+    page = -(-ctypes.addressof(words) // PAGE_BYTES) * PAGE_BYTES
+    word, mark = ctypes.c_int32.from_address(page), ctypes.c_int32.from_address(page + 4)
+    driver.call("cuMemHostRegister", page, PAGE_BYTES, 0)
+    held, other = driver.call("cuStreamCreate", 1), driver.call("cuStreamCreate", 1)
+    event = driver.call("cuEventCreate", 2)
+    driver.call("cuStreamWaitValue32", held, page, 3, 0)
+    fake.queue(held, lambda: done.append("held"))
+    driver.call("cuEventRecord", event, held)
+    driver.call("cuStreamWriteValue32", held, page + 4, 9, 0)
+    driver.call("cuStreamWaitEvent", other, event, 0)
+    fake.queue(other, lambda: done.append("other"))
+    word.value = 2
+    assert not driver.is_done("cuStreamQuery", held) and not driver.is_done("cuEventQuery", event)
+    assert (done, mark.value) == ([], 0)
+    with pytest.raises(AssertionError, match="would never return"):
+        driver.call("cuCtxSynchronize")
+    word.value = 3
+    assert driver.is_done("cuStreamQuery", held) and driver.is_done("cuStreamQuery", other)
+    assert (done, mark.value) == (["held", "other"], 9)
+    with pytest.raises(CudaFailure, match="INVALID_VALUE"):
+        driver.call("cuStreamWaitValue32", held, page + PAGE_BYTES, 1, 0)
+
+
+def test_bytes_that_are_unmapped_under_work_on_its_way_cost_the_context(fake: FakeDriver) -> None:
+    driver = attached(fake)
+    address, _ = mapped_range(fake, driver)
+    words = (ctypes.c_int32 * PAGE_BYTES)()
+    page = -(-ctypes.addressof(words) // PAGE_BYTES) * PAGE_BYTES
+    driver.call("cuMemHostRegister", page, PAGE_BYTES, 0)
+    stream = driver.call("cuStreamCreate", 1)
+    driver.call("cuStreamWaitValue32", stream, page, 1, 0)
+    driver.call("cuMemsetD8Async", address, 7, 16, stream)
+    driver.call("cuMemUnmap", address, SEGMENT_BYTES)
+    ctypes.c_int32.from_address(page).value = 1
+    with pytest.raises(CudaFailure, match="ILLEGAL_ADDRESS"):
+        driver.is_done("cuStreamQuery", stream)
 
 
 def test_without_a_context_nothing_is_made(fake: FakeDriver) -> None:

@@ -11,12 +11,14 @@ import torch
 
 from strata.boot_card import open_card
 from strata.card_speed import CardSpeed, measure_card
+from strata.config.values import Mtp
 from strata.core.kv import KvFormat
 from strata.core.memory.shapes import PlanOptions
 from strata.core.units import MIB
 from tests.cuda.model_on_fake import ModelOnCard, plan_on_card, started
 from tests.device.cuda_bodies import why_no_card
 from tests.end_to_end.real_card import real_card
+from tests.fixtures.gguf_file import LinearShape
 from tests.fixtures.models import write_random_model
 
 WHY_NO_CARD = why_no_card()
@@ -44,14 +46,31 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "glm4moe": {"arch": "glm4moe", "quant": "Q8_0", "experts": 16},
     "mixtral": {"arch": "mixtral", "quant": "MXFP4", "experts": 8},
     "qwen2": {"arch": "qwen2", "quant": "F16", "tied": True},
+    "qwen35moe": {
+        "arch": "qwen35moe",
+        "quant": "Q8_0",
+        "experts": 32,
+        "used": 4,
+        "layers": 4,
+        "linear": LinearShape(key_heads=4, value_heads=8, head_width=64, interval=4),
+    },
+    "qwen3next": {
+        "arch": "qwen3next",
+        "quant": "F16",
+        "experts": 8,
+        "layers": 2,
+        "linear": LinearShape(key_heads=2, value_heads=6, head_width=128),
+    },
 }
 BOUND = 1e-2
 """Of the largest logit, against a reference in f32: a chunk multiplies in f16, and random weights amplify."""
 
 
 @contextmanager
-def model_on_card(path: Path, options: PlanOptions, *, arena_bytes: int = 128 * MIB) -> Iterator[ModelOnCard]:
-    planned = plan_on_card(path, options, arena_bytes=arena_bytes, segment_bytes=2 * MIB)
+def model_on_card(
+    path: Path, options: PlanOptions, *, arena_bytes: int = 128 * MIB, mtp: Mtp | None = None
+) -> Iterator[ModelOnCard]:
+    planned = plan_on_card(path, options, arena_bytes=arena_bytes, segment_bytes=2 * MIB, mtp=mtp)
     with started(planned, open_card(planned), is_touched=True) as model:
         yield model
 
@@ -79,9 +98,12 @@ def test_logits_are_those_of_the_reference(tmp_path: Path, family: str):
             assert (one - theirs).abs().max() < BOUND * theirs.abs().max()
 
 
-@pytest.mark.parametrize("kv_format", [KvFormat.F16, KvFormat.K8V4])
-def test_logits_have_the_same_bits_whatever_the_chunk_ring_and_cache(tmp_path: Path, kv_format: KvFormat):
-    path, seen = write(tmp_path, "qwen3moe"), []
+@pytest.mark.parametrize(
+    ("family", "kv_format"),
+    [("qwen3moe", KvFormat.F16), ("qwen3moe", KvFormat.K8V4), ("qwen35moe", KvFormat.F16)],
+)
+def test_logits_have_the_same_bits_whatever_the_chunk_ring_and_cache(tmp_path: Path, family: str, kv_format: KvFormat):
+    path, seen = write(tmp_path, family), []
     for chunk, ring, slots in ((256, 8, 3), (512, 1, 40), (768, 20, 96)):
         options = PlanOptions(1024, kv_format, chunk_tokens=chunk, ring_slots=ring, num_cache_slots=slots)
         with model_on_card(path, options) as card:

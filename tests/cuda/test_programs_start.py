@@ -6,6 +6,7 @@ import pytest
 
 from strata import boot_card
 from strata.boot_card import open_card
+from strata.config.values import Mtp
 from strata.core.errors import ConfigError, ModelError
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.launches import blob_content
@@ -14,6 +15,7 @@ from tests.cuda.builders import PAGE_BYTES, SEGMENT_BYTES, fake_driver
 from tests.cuda.fake_driver import CUresult, FakeDriver
 from tests.cuda.host_views import HostViews
 from tests.cuda.model_on_fake import plan_on_card
+from tests.fixtures.lend_model import NUM_EXPERTS, write_lend_model, write_lend_pair
 from tests.fixtures.models import write_random_model
 
 SMALL = {"hidden": 32, "heads": 2, "kv_heads": 1, "ffn": 32, "vocab": 288}
@@ -40,6 +42,23 @@ def test_the_pack_holds_every_weight_before_anything_is_mapped(planned: PlannedM
         assert device.statistics().mapped_bytes == 0
         device.close()
         assert fake.leftovers() == {}
+
+
+@pytest.mark.slow
+def test_a_drafter_of_a_file_of_its_own_is_packed_as_that_of_the_model(tmp_path: Path) -> None:
+    pair, whole = write_lend_pair(tmp_path), write_lend_model(tmp_path / "model.gguf")
+    options = PlanOptions(64, chunk_tokens=16, num_cache_slots=7, window_rows=2)
+    packs = []
+    for path, mtp in ((whole, Mtp()), (pair.trunk, Mtp(str(pair.drafter)))):
+        planned = plan_on_card(path, options, arena_bytes=512 * SEGMENT_BYTES, mtp=mtp)
+        pack, drafter = planned.plan.pack, planned.spec.drafter
+        assert drafter is not None and len(pack.block) == NUM_EXPERTS
+        with fake_driver() as fake:
+            device = opened(planned, fake)
+            blobs = [bytes(device.host(home)) for home in pack.block]
+            packs.append((blobs, {name: bytes(device.host(pack.weights[name])) for name in drafter.dense}))
+            device.close()
+    assert packs[0] == packs[1] and len(set(packs[0][0])) == NUM_EXPERTS
 
 
 def test_a_pack_that_cannot_be_pinned_whole_is_refused_with_the_missing_bytes(planned: PlannedModel) -> None:

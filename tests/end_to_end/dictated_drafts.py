@@ -1,8 +1,8 @@
-"""Drafts that a test dictates, and what recurrent state was after each row that stood: for models of random weights,
-whose own drafter is hardly ever right.
+"""Drafts that a test dictates, for models of random weights, whose own drafter is hardly ever right; what a drafter
+said; and what recurrent state was after each row that stood.
 
-The drafter runs as it is; only the token that its head would have chosen is replaced. Where the token stands is read
-from the drafter's own header, so a drafter that is one position off drafts nonsense here too.
+With a prophet the drafter runs as it is; only the token that its head would have chosen is replaced. Where the token
+stands is read from the drafter's own header, so a drafter that is one position off drafts nonsense here too.
 """
 
 import hashlib
@@ -54,6 +54,21 @@ class Prophet:
             memory.write(args.token).view(torch.int32)[0] = token if is_right else (token + 1) % self.vocab_size
 
         return {**programs, DRAFT_INPUT: draft_input, DRAFT_HEAD: draft_head}
+
+
+@dataclass
+class Drafted:
+    """What the drafter's head said: the logits, and the token."""
+
+    said: list[tuple[bytes, int]] = field(default_factory=list)
+
+    def change(self, programs: dict[str, Program]) -> dict[str, Program]:
+        def draft_head(memory: Memory, args: DraftHeadArgs) -> None:
+            programs[DRAFT_HEAD](memory, args)
+            token = int(memory.write(args.token).view(torch.int32)[0])
+            self.said.append((bytes(memory.write(args.draft.logits).numpy()), token))
+
+        return {**programs, DRAFT_HEAD: draft_head}
 
 
 @dataclass

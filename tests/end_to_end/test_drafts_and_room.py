@@ -7,14 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from strata.config.values import Mtp
 from strata.core.extent import Extent
 from strata.core.memory.policy import NO_LENDING, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
-from strata.core.programs import DRAFT_HEAD, DraftHeadArgs
-from strata.device import Memory, Program
+from tests.end_to_end.dictated_drafts import Drafted
 from tests.end_to_end.real_card import RealCard, real_card
 from tests.fixtures.drafting_models import write_lend_drafter
 from tests.fixtures.lend_model import NUM_EXPERTS, ROOM_SLOTS
@@ -33,21 +31,6 @@ WAYS = {
     "room": replace(SLOTS, policy=ROOM),
     "elastic, block and head lent": replace(SLOTS, policy=ELASTIC, segment_bytes=1 << 16),
 }
-
-
-@dataclass
-class Drafted:
-    """What the drafter's head said: the logits, and the token."""
-
-    said: list[tuple[bytes, int]] = field(default_factory=list)
-
-    def change(self, programs: dict[str, Program]) -> dict[str, Program]:
-        def draft_head(memory: Memory, args: DraftHeadArgs) -> None:
-            programs[DRAFT_HEAD](memory, args)
-            token = int(memory.write(args.token).view(torch.int32)[0])
-            self.said.append((bytes(memory.write(args.draft.logits).numpy()), token))
-
-        return {**programs, DRAFT_HEAD: draft_head}
 
 
 @dataclass

@@ -96,7 +96,7 @@ def test_replies_with_drafts_have_the_ids_and_logits_of_those_without(expected: 
     check_replies(expected, window_rows)
 
 
-@pytest.mark.parametrize("arch", ["qwen3next", "glm4moe"])
+@pytest.mark.parametrize("arch", ["qwen3next", "glm4moe", "qwen35"])
 def test_replies_of_other_families_are_equal_too(tmp_path: Path, arch: str) -> None:
     check_replies(without_drafts(tmp_path / "model.gguf", arch), 4)
 
@@ -111,7 +111,8 @@ def check_replies(expected: Expected, window_rows: int) -> None:
             accepted = counts.num_drafts_accepted - before.num_drafts_accepted
             rolled_back = counts.num_drafts - before.num_drafts - accepted
             assert accepted > 3 and rolled_back > 0
-            assert counts.expert_reads_missed > before.expert_reads_missed
+            has_missed = counts.expert_reads_missed > before.expert_reads_missed
+            assert has_missed is (wide.card.planned.plan.num_missing_pairs > 0)
             assert wide.states.digests.keys() == states.keys()
             for layer, digests in wide.states.digests.items():
                 assert len(digests) > 3

@@ -14,7 +14,8 @@ from kernels.reference.scratch import Scratch
 from kernels.triton.formats import BF16, F16, F32, FLOAT_TYPES, packed_bytes
 from kernels.triton.launch_attention import KvLayer
 from kernels.triton.launch_experts import ExpertShape
-from kernels.triton.packing import grid_table, pack, unpack
+from kernels.triton.packing import grid_table, pack
+from tests.kernels_triton.unpacking import unpack
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SCRATCH = Scratch()
@@ -41,9 +42,9 @@ def random_matrix(type_id: int, *, rows: int, columns: int) -> tuple[Tensor, Ten
     size = packed_bytes(type_id, rows=rows, columns=columns)
     packed = torch.randint(0, 256, (1, size), dtype=torch.uint8)
     set_scales(packed, type_id, rows=rows, columns=columns)
-    file_form = unpack(packed[0].numpy(), type_id, rows=rows, columns=columns)
-    assert np.array_equal(pack(file_form, type_id, rows=rows, columns=columns), packed[0].numpy())
-    return packed[0], torch.from_numpy(file_form)
+    file_form = torch.from_numpy(unpack(packed[0].numpy(), type_id, rows=rows, columns=columns))
+    assert torch.equal(pack(file_form, type_id, rows=rows, columns=columns), packed[0])
+    return packed[0], file_form
 
 
 def numbers(file_form: Tensor, type_id: int, *, rows: int, columns: int) -> Tensor:

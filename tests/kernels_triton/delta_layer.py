@@ -6,6 +6,7 @@ from torch import Tensor
 
 from kernels.triton import launch_delta
 from kernels.triton.launch_delta import DeltaShape
+from kernels.triton.sizes import DELTA_BLOCK_ROWS
 from tests.kernels_triton.builders import normal, poisoned
 
 EPSILON = 1e-6
@@ -42,6 +43,19 @@ class DeltaLayer:
             launch_delta.remember(qkv, state, shape)
         else:
             journal[: stop - start, : shape.channels] = qkv
+        return out
+
+    def read(self, start: int, stop: int, state: Tensor) -> Tensor:
+        """`run` as a prompt chunk."""
+        shape, rows = self.shape, slice(start, stop)
+        qkv = self.qkv[rows].contiguous()
+        mixed = poisoned(stop - start, shape.channels)
+        out = poisoned(stop - start, shape.heads, shape.width)
+        launch_delta.conv(qkv, self.taps, state, mixed, shape)
+        gates = (self.gates[0][rows].clone(), self.gates[1][rows].clone())
+        blocks = poisoned(stop - start, shape.heads, shape.width + DELTA_BLOCK_ROWS)
+        launch_delta.delta_chunk(mixed, gates, self.constants, state, out, blocks, shape, epsilon=EPSILON)
+        launch_delta.remember(qkv, state, shape)
         return out
 
     def draft(self, start: int, stop: int, state: Tensor, *, standing: int) -> Tensor:

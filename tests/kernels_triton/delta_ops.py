@@ -5,6 +5,7 @@ from torch import Tensor
 
 from kernels.triton import launch_delta
 from kernels.triton.launch_delta import DeltaShape
+from kernels.triton.sizes import DELTA_BLOCK_ROWS
 from tests.kernels_triton.builders import DEVICE, normal, poisoned
 from tests.kernels_triton.delta_layer import DeltaLayer
 from tests.kernels_triton.row_op import RowOp
@@ -23,6 +24,21 @@ def delta_rows() -> RowOp:
         return layer.run(rows[0], rows[-1] + 1, state)
 
     return RowOp("delta_rows", ("conv_kernel", "remember_kernel", "delta_rows_kernel"), 10, compute, is_run=True)
+
+
+def delta_chunk() -> RowOp:
+    """A stretch of tokens behind the last whole block before it: the state is what the blocks before left."""
+    num_rows = 300 if DEVICE == "cuda" else 80
+    layer = DeltaLayer.random(SHAPE, num_rows)
+
+    def compute(rows: list[int]) -> Tensor:
+        state, start = layer.state.clone(), rows[0] // DELTA_BLOCK_ROWS * DELTA_BLOCK_ROWS
+        for block in range(0, start, DELTA_BLOCK_ROWS):
+            layer.read(block, block + DELTA_BLOCK_ROWS, state)
+        return layer.read(start, rows[-1] + 1, state)[rows[0] - start :]
+
+    kernels = ("unit_heads_kernel", "delta_solve_kernel", "delta_walk_kernel")
+    return RowOp("delta_chunk", kernels, num_rows, compute, is_run=True)
 
 
 def delta_drafts() -> RowOp:

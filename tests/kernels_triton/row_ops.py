@@ -4,26 +4,30 @@ Used by the property that a row's bits depend on the row alone. `kernels` says w
 the union of these against all kernels there are.
 """
 
-import math
-
 import torch
 from torch import Tensor
 
-from kernels.triton import launch_attention, launch_dense, launch_experts, launch_grouping, launch_rows
-from kernels.triton.launch_attention import KvLayer
-from kernels.triton.sizes import DOWN_GROUPED, LINEAR_F32, prompt_attention_size, window_attention_size
+from kernels.triton import launch_dense, launch_experts, launch_grouping, launch_rows
+from kernels.triton.sizes import DOWN_GROUPED, LINEAR_F32
+from tests.kernels_triton.attention_ops import (
+    attention_prompt,
+    attention_prompt_k8v4,
+    attention_window,
+    attention_window_k8v4,
+    heads,
+    heads_k8v4,
+    keys_and_values,
+)
 from tests.kernels_triton.builders import (
     DEVICE,
     GRIDS,
     Experts,
     Matrix,
-    header_at,
     normal,
     poisoned,
     random_ids,
-    random_kv,
 )
-from tests.kernels_triton.delta_ops import delta_drafts, delta_rows, gated_norm
+from tests.kernels_triton.delta_ops import delta_chunk, delta_drafts, delta_rows, gated_norm
 from tests.kernels_triton.row_op import RowOp
 
 Q4_0, Q4_K, Q8_0, Q6_K, F32, F16, IQ2_XS, IQ3_XXS = 2, 12, 8, 14, 0, 1, 17, 18
@@ -133,52 +137,6 @@ def linear_f32() -> RowOp:
     return RowOp("linear_f32", ("linear_grouped_kernel",), 50, compute)
 
 
-def _poisoned_from(cache: KvLayer, first: int) -> KvLayer:
-    """A copy in which the positions from `first` on are what nobody wrote."""
-    keys, values = cache.keys.clone(), cache.values.clone()
-    for cells in (keys, values):
-        cells[first:] = 0x7F if cells.dtype == torch.uint8 else torch.nan
-    return KvLayer(keys, values, cache.num_kv_heads, cache.key_type, cache.value_type)
-
-
-def attention_prompt(types: tuple[int, int] = (F16, F16)) -> RowOp:
-    q = normal(200, 4, 64, dtype=torch.float16)
-    cache, _ = random_kv(types, context=256, used=200, heads=2, head_dim=64)
-    size = prompt_attention_size(head_dim=64, shared_bytes=99 * 1024)
-
-    def compute(rows: list[int]) -> Tensor:
-        out, seen = poisoned(len(rows), 4, 64), _poisoned_from(cache, rows[-1] + 1)
-        some = q[rows].contiguous()
-        launch_attention.attention_prompt(some, seen, header_at(rows[0]), out, scale=1 / math.sqrt(64), size=size)
-        return out
-
-    return RowOp("attention_prompt", ("prompt_attention_kernel",), 200, compute, is_run=True)
-
-
-def attention_prompt_k8v4() -> RowOp:
-    return attention_prompt((Q8_0, Q4_0))
-
-
-def attention_window(types: tuple[int, int] = (F16, F16), first: int = 508) -> RowOp:
-    """Eight rows around the border of a split of 512 keys."""
-    q = normal(8, 2, 64, dtype=torch.float16)
-    cache, _ = random_kv(types, context=640, used=first + 8, heads=1, head_dim=64)
-    size = window_attention_size(max_rows=8, num_heads=2, num_kv_heads=1, head_dim=64, shared_bytes=99 * 1024)
-
-    def compute(rows: list[int]) -> Tensor:
-        out, seen = poisoned(len(rows), 2, 64), _poisoned_from(cache, first + rows[-1] + 1)
-        parts = poisoned(2, len(rows) * 2, 64), poisoned(2, 2, len(rows) * 2)
-        header, some = header_at(first + rows[0]), q[rows].contiguous()
-        launch_attention.attention_window(some, seen, header, *parts, out, scale=1 / math.sqrt(64), size=size)
-        return out
-
-    return RowOp("attention_window", ("window_attention_kernel", "merge_splits_kernel"), 8, compute, is_run=True)
-
-
-def attention_window_k8v4() -> RowOp:
-    return attention_window((Q8_0, Q4_0))
-
-
 def rms_norm() -> RowOp:
     x, weight = normal(20, 576), normal(576)
 
@@ -188,26 +146,6 @@ def rms_norm() -> RowOp:
         return out
 
     return RowOp("rms_norm", ("rms_norm_kernel",), 20, compute)
-
-
-def heads(types: tuple[int, int] = (F16, F16)) -> RowOp:
-    qkv, weight = normal(8, 8, 64), normal(64)
-    frequencies = (1e4 ** -(torch.arange(32, dtype=torch.float64) / 32)).to(DEVICE)
-
-    def compute(rows: list[int]) -> Tensor:
-        table, header = poisoned(len(rows), 2, 32), header_at(rows[0])
-        launch_attention.angles(header, frequencies, table)
-        q = poisoned(len(rows), 4, 64, dtype=torch.float16)
-        cache, _ = random_kv(types, context=32, used=0, heads=2, head_dim=64)
-        some = qkv[rows].contiguous()
-        launch_attention.heads(some, table, (weight, weight), header, q, cache, epsilon=1e-6, is_neox=True)
-        return torch.cat([part.reshape(len(rows), -1).float() for part in (q, cache.keys[rows], cache.values[rows])], 1)
-
-    return RowOp("heads", ("angles_kernel", "heads_kernel"), 8, compute, is_run=True)
-
-
-def heads_k8v4() -> RowOp:
-    return heads((Q8_0, Q4_0))
 
 
 def linear_window_into_a_wider_row() -> RowOp:
@@ -358,8 +296,10 @@ OPS = (
     add_bias,
     heads,
     heads_k8v4,
+    keys_and_values,
     delta_rows,
     delta_drafts,
+    delta_chunk,
     gated_norm,
     route,
     route_sigmoid,
@@ -378,7 +318,11 @@ ROWLESS = {
     "select_kernel": "test_bookkeeping: bits, no rows",
     "count_reads_kernel": "the same: integers, no rows",
     "accept_kernel": "the same",
+    "place_behind_kernel": "the same",
+    "greedy_blocks_kernel": "test_sampling: one row, and a maximum has no order",
+    "greedy_pick_kernel": "the same",
     "fill_kernel": "bytes, no rows",
     "digest_parts_kernel": "integers, no rows",
     "digest_sum_kernel": "integers, no rows",
+    "fingerprint_kernel": "the same",
 }

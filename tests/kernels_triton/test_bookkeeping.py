@@ -1,12 +1,17 @@
 """What the card notes by itself is what the reference programs note: selections, reads of experts, accepted tokens."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.triton import launch_bookkeeping, launch_dense, launch_rows
+from kernels.reference.sample import TokenTables
+from kernels.triton import launch_bookkeeping, launch_dense, launch_rows, sizes
 from kernels.triton.sizes import MAX_EXPERTS
+from strata.core.programs import MAX_WINDOW_ROWS
+from strata.core.serving.request import SamplingParams, pack_sampling
 from tests.kernels_triton.builders import DEVICE, GRIDS, Matrix, header_at, normal, poisoned, relative_error
 
 
@@ -36,14 +41,75 @@ def test_each_expert_counts_once_and_by_where_it_lies():
     assert reads.tolist() == [12, 22]
 
 
-@pytest.mark.parametrize(("token", "taken", "counts"), [(3, 3, [0, 0, 0, 1]), (-1, 0, [0, 0, 0, 0])])
-def test_an_accepted_token_is_counted_and_the_position_moves_on(token, taken, counts):
-    result, counted = torch.tensor([token], device=DEVICE), torch.zeros(4, dtype=torch.int32, device=DEVICE)
-    tokens, header = poisoned(2, dtype=torch.int32), header_at(41)
-    num_sampled = poisoned(1, dtype=torch.int64)
-    launch_bookkeeping.accept(result, num_sampled, counted, tokens, header)
-    assert (counted.tolist(), tokens.tolist(), header[:2].tolist()) == (counts, [taken, 77], [42, 0])
-    assert num_sampled.tolist() == [1]
+POSITION, PROMPT_TOKENS, END = 41, 40, 3
+"""Row i gives token i + 1 of the reply."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """What was sampled for each row, and drafted for each but the first; how many rows stand."""
+
+    result: tuple[int, ...]
+    drafted: tuple[int, ...]
+    standing: int
+    min_tokens: int = 0
+
+
+WINDOWS = (
+    Window((2,), (), 1),
+    Window((2, 4, 5), (2, 4), 3),
+    Window((2, 4, 5, 1, 0, 2, 5, 4), (2, 4, 5, 1, 0, 2, 5), 8),
+    Window((2, 4, 5), (2, 5), 2),
+    Window((2, 4, 5), (4, 4), 1),
+    Window((2, 2, 2), (2, 2), 3),  # a token several times
+    Window((2, END, 5), (2, END), 2),  # the reply ends
+    Window((END, END, END, 5), (END, END, END), 3, min_tokens=4),  # it may not end before its third token is out
+    Window((-1,), (), 1),
+    Window((2, -1, 5), (2, 4), 2),
+)
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_rows_of_a_window_stand_up_to_the_first_that_was_not_drafted_or_ends_the_reply(window):
+    rows = len(window.result)
+    counts, terminators = (torch.zeros(6, dtype=kind, device=DEVICE) for kind in (torch.int32, torch.uint8))
+    terminators[END] = 1
+    tables = TokenTables(normal(6), counts, terminators, terminators)
+    params = torch.frombuffer(
+        bytearray(pack_sampling(SamplingParams(min_tokens=window.min_tokens), prompt_tokens=PROMPT_TOKENS)),
+        dtype=torch.int64,
+    ).to(DEVICE)
+    result, header = torch.tensor(window.result, device=DEVICE), header_at(POSITION)
+    tokens = torch.tensor([77, *window.drafted], dtype=torch.int32, device=DEVICE)
+    sampled, num_sampled = poisoned(rows, dtype=torch.int32), poisoned(1, dtype=torch.int64)
+    launch_bookkeeping.accept(result, num_sampled, tables, params, tokens, sampled, header)
+    said = window.result[: window.standing]
+    assert num_sampled.tolist() == [window.standing]
+    assert sampled.tolist() == [*said, *[77] * (rows - window.standing)]
+    assert tokens.tolist() == [max(said[-1], 0), *window.drafted]
+    assert header[:2].tolist() == [POSITION + window.standing, 0]
+    assert counts.tolist() == [said.count(token) for token in range(6)]
+    assert result.tolist() == list(window.result)
+
+
+def test_without_a_drafter_nobody_is_told_the_ids_again():
+    tokens, counts = poisoned(1, dtype=torch.int32), torch.zeros(6, dtype=torch.int32, device=DEVICE)
+    tables = TokenTables(normal(6), counts, *(counts.to(torch.uint8) for _ in range(2)))
+    params = torch.zeros(32, dtype=torch.int64, device=DEVICE)
+    result, num_sampled = torch.tensor([4], device=DEVICE), poisoned(1, dtype=torch.int64)
+    launch_bookkeeping.accept(result, num_sampled, tables, params, tokens, None, header_at(7))
+    assert (tokens.tolist(), num_sampled.tolist(), counts.tolist()) == ([4], [1], [0, 0, 0, 0, 1, 0])
+
+
+def test_the_kernels_know_as_many_rows_as_a_window_may_have():
+    assert sizes.MAX_WINDOW_ROWS == MAX_WINDOW_ROWS
+
+
+@pytest.mark.parametrize("behind", [0, 3, -2])
+def test_a_draft_stands_as_far_behind_as_it_says(behind):
+    header = header_at(5)
+    launch_bookkeeping.place_behind(header_at(POSITION), header, behind=behind)
+    assert header[:2].tolist() == [POSITION - behind, 0]
 
 
 def test_silu_and_bias_equal_the_formula():

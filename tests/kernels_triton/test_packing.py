@@ -3,11 +3,18 @@
 import gguf
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.triton.formats import F16, PACKED_TYPES, card_type, packed_bytes
-from kernels.triton.packing import pack, pack_rows, unpack
+from kernels.triton.packing import pack as pack_tensor
+from kernels.triton.packing import pack_rows
+from tests.kernels_triton.unpacking import Bytes, unpack
+
+
+def pack(data: Bytes, type_id: int, *, rows: int, columns: int) -> Bytes:
+    return pack_tensor(torch.from_numpy(data), type_id, rows=rows, columns=columns).numpy()
 
 
 @pytest.mark.parametrize("type_id", PACKED_TYPES)
@@ -60,7 +67,8 @@ def test_a_matrix_packed_in_two_pieces_is_the_one_packed_whole(type_id, seed, ro
     for first, end in ((cut, rows), (0, cut)):
         some, sizes = data[first * row_bytes : end * row_bytes], {"rows": rows, "columns": columns}
         if first < end:
-            pack_rows(some, type_id, target, **sizes, first_row=first, num_rows=end - first)
+            some, whole = torch.from_numpy(some), torch.from_numpy(target)
+            pack_rows(some, type_id, whole, **sizes, first_row=first, num_rows=end - first)
     assert np.array_equal(target, pack(data, type_id, rows=rows, columns=columns))
 
 

@@ -33,11 +33,15 @@ def random_tables(vocab: int) -> TokenTables:
     return TokenTables(normal(vocab, scale=0.1), counts, seen, terminators)
 
 
-def sampled(logits, params: SamplingParams, tables: TokenTables, position: int) -> list[int]:
+def sampled(
+    logits, params: SamplingParams, tables: TokenTables, position: int, drafted: tuple[int, ...] = ()
+) -> list[int]:
+    """`drafted`: the tokens of all rows but the first; those of no vocabulary leave every count as it is."""
+    tokens = torch.tensor([77, *(drafted or [-1] * (len(logits) - 1))], dtype=torch.int32, device=DEVICE)
     words = torch.frombuffer(bytearray(pack_sampling(params, prompt_tokens=PROMPT_TOKENS)), dtype=torch.int64)
     result = poisoned(len(logits), dtype=torch.int64)
     scratch = scratch_for(*logits.shape)
-    launch_sampling.sample(logits, words.to(DEVICE), tables, header_at(position), scratch, result)
+    launch_sampling.sample(logits, words.to(DEVICE), tables, tokens, header_at(position), scratch, result)
     return result.tolist()
 
 
@@ -84,6 +88,47 @@ def test_sampled_tokens_are_those_of_the_reference(params):
     logits[0] = logits[0].round()  # ties
     expected = [expected_token(logits[row], params, tables, position + row) for row in range(rows)]
     assert sampled(logits, params, tables, position) == expected
+
+
+def test_a_row_counts_the_drafts_before_it_as_the_windows_that_took_them_would():
+    """Three rows of one window, and three windows of one row of which each counted its token: penalties are heavy."""
+    torch.manual_seed(12)
+    vocab, position = 1_100, 6
+    params = SamplingParams(0.3, seed=8, repetition_penalty=1.5, presence_penalty=2.0, frequency_penalty=1.5)
+    tables = random_tables(vocab)
+    logits = normal(1, vocab, scale=2.0).repeat(3, 1)
+    one_by_one = []
+    for row in range(3):
+        one_by_one += sampled(logits[row : row + 1], params, tables, position + row)
+        tables.counts[one_by_one[-1]] += 1
+    for token in one_by_one:
+        tables.counts[token] -= 1
+    assert sampled(logits, params, tables, position, tuple(one_by_one[:2])) == one_by_one
+    assert sampled(logits, params, tables, position) != one_by_one
+
+
+@pytest.mark.parametrize(
+    ("change", "best"),
+    [({}, 1_070), ({3: 9.0, 1_099: 9.0, 500: 9.0}, 3), ({40: torch.inf}, 40), ({1_030: torch.nan}, 0)],
+)
+def test_a_draft_is_the_first_of_the_largest_logits(change, best):
+    logits = normal(1_100).clamp(max=4.0)
+    logits[1_070] = 5.0
+    for token, value in change.items():
+        logits[token] = value
+    assert drafted_of(logits) == best
+
+
+def test_nothing_above_minus_infinity_drafts_token_0():
+    assert drafted_of(torch.full((1_100,), -torch.inf, device=DEVICE)) == 0
+
+
+def drafted_of(logits) -> int:
+    blocks = -(-len(logits) // SAMPLE_BLOCK)
+    token = poisoned(2, dtype=torch.int32)
+    launch_sampling.most_likely(logits, poisoned(blocks), poisoned(blocks, dtype=torch.int32), token[:1])
+    assert token[1] == 77
+    return int(token[0])
 
 
 @pytest.mark.parametrize("top_k", [1, 300])

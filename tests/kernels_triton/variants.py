@@ -8,8 +8,11 @@ from kernels.triton import (
     attention,
     bookkeeping,
     delta,
+    delta_blocks,
     elementwise,
     filtering,
+    fingerprint,
+    greedy,
     grouped,
     grouping,
     memory,
@@ -27,6 +30,8 @@ from kernels.triton.sizes import (
     LINEAR_ADDED,
     LINEAR_F32,
     LINEAR_GROUPED,
+    MAX_WINDOW_PAIRS,
+    MAX_WINDOW_ROWS,
     MERGE_SPLITS,
     constants,
     for_card,
@@ -59,7 +64,7 @@ def expert_variants(type_id: int, shared_bytes: int) -> Iterator[Variant]:
     shape = ExpertShape(2048, 768, 128, 8, type_id, type_id, type_id, 0, 1 << 20, 1 << 21)
     linear = {"TYPE": type_id, "ROWS": 4096, "COLUMNS": 2048, "STRIDE": 4096, "IS_ADDED": False}
     wide, deep = (constants(rows_size(columns)) for columns in (2048, 768))
-    most = {"MAX_PAIRS": rows.MAX_PAIRS}
+    most = {"MAX_PAIRS": MAX_WINDOW_PAIRS}
     yield Variant(f"gate_up_rows {type_id}", rows.gate_up_rows_kernel, shape.gate_up | wide | most)
     yield Variant(f"down_rows {type_id}", rows.down_rows_kernel, shape.down | deep | most)
     yield Variant(f"linear_rows {type_id}", rows.linear_rows_kernel, linear | wide)
@@ -93,6 +98,8 @@ def attention_variants(shared_bytes: int, head_dim: int, kv_format: tuple[int, i
         yield Variant(f"window_attention {name} {max_rows}", attention.window_attention_kernel, window, kinds)
     rotated = {"BLOCK": head_dim, "ROTATED": head_dim, "IS_NEOX": True, "HAS_NORM": True, "num_warps": 1}
     yield Variant(f"heads {name}", norms.heads_kernel, heads | cache | rotated, kinds)
+    fill = cache | rotated | {"NUM_HEADS": 0, "HEAD_DIM": head_dim}
+    yield Variant(f"keys and values {name}", norms.heads_kernel, fill, kinds)
 
 
 def merge_variant(head_dim: int) -> Variant:
@@ -123,6 +130,8 @@ def small_variants(shared_bytes: int) -> Iterator[Variant]:
     yield Variant("tiles", grouping.tiles_kernel, few | {"BLOCK_ROWS": 128})
     norm = {"COLUMNS": 2048, "BLOCK": 2048, "X_STRIDE": 2048, "OUT_STRIDE": 2048}
     yield Variant("rms_norm", norms.rms_norm_kernel, norm)
+    for name, kind in (("rms_norm half of a pair", "*fp16"), ("rms_norm half of a window's pair", "*fp32")):
+        yield Variant(name, norms.rms_norm_kernel, norm | {"OUT_STRIDE": 4096}, {"out": kind})
     yield Variant("angles", norms.angles_kernel, {"HALF": 64, "BLOCK": 64, "num_warps": 1})
     routing = few | {"NUM_USED": 8, "SMALLEST_SUM": 2.0**-14, "num_warps": 1}
     for name, is_sigmoid in (("route", False), ("route sigmoid", True)):
@@ -138,9 +147,16 @@ def small_variants(shared_bytes: int) -> Iterator[Variant]:
     yield Variant("select", bookkeeping.select_kernel, few)
     counted = {"NUM_EXPERTS": 512, "EXPERTS": 512, "PAIRS": 16}
     yield Variant("count_reads", bookkeeping.count_reads_kernel, counted)
-    yield Variant("accept", bookkeeping.accept_kernel, {"num_warps": 1})
+    for name, is_noted in (("accept", False), ("accept and note", True)):
+        accepted = {"IS_NOTED": is_noted, "MAX_ROWS": MAX_WINDOW_ROWS, "num_warps": 1}
+        yield Variant(name, bookkeeping.accept_kernel, accepted)
+    yield Variant("place_behind", bookkeeping.place_behind_kernel, {"num_warps": 1})
+    yield Variant("greedy_blocks", greedy.greedy_blocks_kernel, vocab)
+    picked = {"VOCAB": 151_936, **blocks, "num_warps": 1}
+    yield Variant("greedy_pick", greedy.greedy_pick_kernel, picked, {"token": "*i32"})
     yield Variant("fill", memory.fill_kernel, {"BLOCK": 4096})
     yield Variant("digest_parts", memory.digest_parts_kernel, {"BLOCK": 1024})
+    yield Variant("fingerprint", fingerprint.fingerprint_kernel, {"BLOCK": 256, "num_warps": 8})
     yield Variant("digest_sum", memory.digest_sum_kernel, {"BLOCK": 1024}, {"out": "*u64"})
     yield Variant("sample_scores", sampling.sample_scores_kernel, vocab)
     yield Variant("keep_step", filtering.keep_step_kernel, vocab | blocks | {"num_warps": 8})
@@ -155,6 +171,10 @@ def delta_variants(shape: DeltaShape) -> Iterator[Variant]:
     yield Variant(f"remember {name}", delta.remember_kernel, conv, {"rows": "*fp32"})
     yield Variant(f"delta_rows {name}", delta.delta_rows_kernel, shape.matrices)
     yield Variant(f"commit {name}", delta.commit_kernel, shape.matrices)
+    unit = {"KEY_HEADS": shape.key_heads, "CHANNELS": shape.channels, "WIDTH": shape.width, "BLOCK": shape.width}
+    yield Variant(f"unit_heads {name}", delta_blocks.unit_heads_kernel, unit | {"num_warps": 1})
+    yield Variant(f"delta_solve {name}", delta_blocks.delta_solve_kernel, shape.solve)
+    yield Variant(f"delta_walk {name}", delta_blocks.delta_walk_kernel, shape.walk)
     norm = {"WIDTH": shape.width, "BLOCK": shape.width, "num_warps": 1}
     yield Variant(f"gated_norm {name}", delta.gated_norm_kernel, norm, {"gate": "*fp32", "out": "*fp16"})
 
@@ -184,6 +204,10 @@ def representative_variants(shared_bytes: int) -> Iterator[Variant]:
 
 
 ARGUMENT_TYPES = {
+    "row_address": "i64",
+    "lane_address": "i64",
+    "segment_bytes": "i32",
+    "stride_bytes": "i32",
     "x": "*fp32",
     "ids": "*i32",
     "addresses": "*i64",
@@ -204,6 +228,8 @@ ARGUMENT_TYPES = {
     "rate": "*fp32",
     "state": "*fp32",
     "journal": "*fp32",
+    "blocks": "*fp32",
+    "log_decays": "*fp32",
     "is_journaled": "i32",
     "keys": "*fp16",
     "key_scales": "*fp16",
@@ -260,6 +286,9 @@ ARGUMENT_TYPES = {
     "reads": "*i64",
     "query_gate": "*fp32",
     "num_sampled": "*i64",
+    "sampled": "*i32",
+    "source": "*i64",
+    "behind": "i32",
     "arena_address": "i64",
     "arena_bytes": "i64",
     **{f"w{index}": "i32" for index in range(bookkeeping.WORDS)},

@@ -45,10 +45,41 @@ def test_what_kernels_do_not_compute_is_refused_by_name(tmp_path: Path, change, 
     assert list(check_card_form(spec_at(tmp_path), kv_format=F16)) == []
 
 
-def test_a_drafter_is_refused_on_a_card(tmp_path: Path) -> None:
-    path = write_random_model(tmp_path / "m.gguf", arch="qwen3moe", nextn=1)
-    with pytest.raises(ConfigError, match="mtp was asked for, a card has no programs for a drafter"):
-        plan_for_card(path, mtp=Mtp())
+def test_a_window_of_more_pairs_than_kernels_compute_is_refused(tmp_path: Path) -> None:
+    spec = replace(spec_at(tmp_path), num_experts_used=40)
+    assert list(check_card_form(spec, kv_format=F16, window_rows=3)) == []
+    assert [refusal.reason for refusal in check_card_form(spec, kv_format=F16, window_rows=4)] == [
+        "device=cuda refused: spec=4 rows of 40 experts each, the kernels compute 128 pairs of both in a window; lower "
+        "--spec to 3"
+    ]
+
+
+def test_a_drafter_of_more_experts_than_kernels_know_is_refused(tmp_path: Path) -> None:
+    spec = spec_at(tmp_path, nextn=1)
+    assert spec.drafter is not None
+    wide = replace(spec, drafter=replace(spec.drafter, num_experts=600))
+    assert [refusal.reason for refusal in check_card_form(wide, kv_format=F16)] == [
+        "device=cuda refused: num_experts=600 a layer, the kernels know 512; give --device twin"
+    ]
+
+
+@pytest.mark.parametrize("arch", ["qwen3moe", "qwen35"])
+def test_a_drafter_is_planned_for_a_card_with_its_block_packed_and_scratch_of_its_own(
+    tmp_path: Path, arch: str
+) -> None:
+    path = write_random_model(tmp_path / "m.gguf", arch=arch, quant="Q5_0", nextn=1, vocab=2_000)
+    card = plan_for_card(path, mtp=Mtp(), spec_rows=4)
+    twin = plan_model(ServeConfig(str(path), vram_bytes=16 * MIB, mtp=Mtp(), spec_rows=4)).plan
+    assert card.draft is not None and twin.draft is not None
+    has_block = arch == "qwen3moe"
+    assert (card.block.size_bytes > twin.block.size_bytes) == has_block == (len(card.pack.block) == 8)
+    assert twin.draft.buffers.scratch.size_bytes == 0 < card.draft.buffers.scratch.size_bytes
+    # A drafter samples nothing.
+    assert card.draft.buffers.scratch.size_bytes < card.verifier.buffers.scratch.size_bytes
+    spec = spec_of(open_model(path))
+    work = card_work(spec, context_tokens=512)
+    assert set(work.draft) == {"draft input", "attention", "draft head", "moe" if has_block else "ffn"}
+    assert "draft input" in work.prompt and "draft input" not in work.window
 
 
 def test_a_card_is_planned_without_one(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
 
 from kernels.triton.packing import pack
 from strata.core.errors import ModelError
@@ -22,12 +24,16 @@ from strata.model.spec import BlobPart, ModelSpec
 from tests.fixtures.models import write_random_model
 from tests.tidy.tree import ROOT
 
+CPU = torch.device("cpu")
 QUANTS = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q8_0", "MXFP4")
 GROWS = ("Q5_0",)
 
 
 def model(folder: Path, quant: str, experts: tuple[str, str, str]) -> ModelSpec:
-    path = write_random_model(folder / "m.gguf", arch="qwen3moe", quant=quant, expert_quants=experts, experts=4)
+    """With a drafter."""
+    path = write_random_model(
+        folder / "m.gguf", arch="qwen3moe", quant=quant, expert_quants=experts, experts=4, nextn=1
+    )
     return spec_of(open_model(path))
 
 
@@ -35,7 +41,11 @@ def packed_part(reader: PackReader, part: BlobPart, expert: int) -> bytes:
     data = np.zeros(part.size_bytes, np.uint8)
     path, offset_bytes = part.expert_sources[expert]
     reader.read_bytes(path, offset_bytes, memoryview(data))
-    return pack(data, part.type_id, rows=part.rows, columns=part.columns).tobytes()
+    return packed(data, part.type_id, rows=part.rows, columns=part.columns)
+
+
+def packed(data: NDArray[np.uint8], type_id: int, *, rows: int, columns: int) -> bytes:
+    return pack(torch.from_numpy(data), type_id, rows=rows, columns=columns).numpy().tobytes()
 
 
 @pytest.mark.parametrize("quant", QUANTS)
@@ -47,26 +57,31 @@ def test_every_matrix_is_packed_and_every_vector_is_f32(
     form = card_form(spec)
     dense = {name: bytearray(matrix.size_bytes) for name, matrix in form.dense.items()}
     blobs = [[bytearray(b"\xee" * blob.size_bytes) for _ in range(4)] for blob in form.blobs if blob is not None]
-    with PackedReader(spec, form, num_threads=3) as reader:
+    with PackedReader(spec, form, device=CPU, num_threads=3) as reader:
         for name, target in dense.items():
             reader.read_dense(name, memoryview(target))
         for layer, row in enumerate(blobs):
             for expert, target in enumerate(row):
                 reader.read_blob(layer=layer, expert=expert, target=memoryview(target))
+    drafter = spec.drafter
+    assert drafter is not None
     with PackReader(spec) as plain:
-        for name, info in spec.dense.items():
+        assert form.dense.keys() == spec.dense.keys() | drafter.dense.keys()
+        for name in form.dense:
+            info = spec.tensor(name)
             data = np.zeros(info.size_bytes, np.uint8)
             plain.read_dense(name, memoryview(data))
             if len(info.shape) == 1:
                 expected = gguf.quants.dequantize(data, gguf.GGMLQuantizationType(info.type_id)).tobytes()
             else:
-                expected = pack(data, info.type_id, rows=info.shape[1], columns=info.shape[0]).tobytes()
+                expected = packed(data, info.type_id, rows=info.shape[1], columns=info.shape[0])
             assert bytes(dense[name]) == expected, name
+        assert len(blobs) == spec.num_layers + 1
         for layer, row in enumerate(blobs):
-            blob, packed = spec.blobs[layer], form.blobs[layer]
-            assert blob is not None and packed is not None
+            blob, on_card = spec.blob_of(layer), form.blobs[layer]
+            assert blob is not None and on_card is not None
             for expert, target in enumerate(row):
-                for part, matrix in ((blob.gate, packed.gate), (blob.up, packed.up), (blob.down, packed.down)):
+                for part, matrix in ((blob.gate, on_card.gate), (blob.up, on_card.up), (blob.down, on_card.down)):
                     assert matrix.offset_bytes % 16 == 0
                     assert bytes(target[matrix.offset_bytes : matrix.end_bytes]) == packed_part(plain, part, expert)
 
@@ -78,6 +93,13 @@ def test_the_planner_is_told_the_sizes_after_packing(quant: str, tmp_path: Path)
     assert (on_card.dense_bytes > in_file.dense_bytes) == (quant in GROWS)
     assert (on_card.max_blob_bytes > in_file.max_blob_bytes) == (quant in GROWS)
     assert [item.name for item in on_card.weights] == [item.name for item in in_file.weights]
+    packed, filed = on_card.drafter, in_file.drafter
+    assert packed is not None and filed is not None
+    assert (packed.block_bytes > filed.block_bytes) == (quant in GROWS)
+    assert [item.name for item in packed.weights] == [item.name for item in filed.weights]
+    assert sum(item.size_bytes for item in packed.weights) == sum(
+        card_form(spec).dense[item.name].size_bytes for item in filed.weights
+    )
 
 
 def test_a_weight_that_the_card_form_cannot_hold_names_file_and_matrix(tmp_path: Path) -> None:
@@ -94,7 +116,7 @@ def test_a_weight_that_the_card_form_cannot_hold_names_file_and_matrix(tmp_path:
     target = bytearray(form.blobs[0].size_bytes)
     with (
         pytest.raises(ModelError, match=r"m\.gguf: 'gate of expert 2 of layer 0' cannot be packed.*Q5_0.*65,504"),
-        PackedReader(spec, form) as reader,
+        PackedReader(spec, form, device=CPU) as reader,
     ):
         reader.read_blob(layer=0, expert=2, target=memoryview(target))
 

@@ -65,6 +65,8 @@ OURS: dict[str, tuple[str, ...]] = {
     "strata/host_memory.py": (),
     "strata/boot.py": ("strata", "sim"),
     "strata/boot_card.py": ("strata", "kernels"),
+    "strata/boot_replay.py": ("strata", "sim"),
+    "strata/replay_card.py": ("strata", "kernels"),
     "strata/card_speed.py": ("strata.cuda", "strata.device", "strata.core"),
     "strata/commands": ("strata",),
     "strata/cli.py": ("strata.commands", "strata.core.errors"),
@@ -138,7 +140,7 @@ def test_only_boot_imports_sim_in_strata() -> None:
     importers = {
         relative(path) for path in python_files("strata") for each in imports_of(path) if is_inside(each.module, "sim")
     }
-    assert importers <= {"strata/boot.py"}
+    assert importers <= {"strata/boot.py", "strata/boot_replay.py"}
 
 
 def test_only_boot_and_the_body_itself_import_cuda_in_strata() -> None:
@@ -148,7 +150,7 @@ def test_only_boot_and_the_body_itself_import_cuda_in_strata() -> None:
         for each in imports_of(path)
         if is_inside(each.module, "strata.cuda") and not relative(path).startswith("strata/cuda/")
     }
-    assert importers <= {"strata/boot_card.py", "strata/card_speed.py"}
+    assert importers <= {"strata/boot_card.py", "strata/card_speed.py", "strata/replay_card.py"}
 
 
 @pytest.mark.parametrize("path", ["open", "device", "arena", "pinned", "driver", "card"])

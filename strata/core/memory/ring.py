@@ -44,6 +44,12 @@ class Ring:
         return min(MAX_COPY_GROUP, max(1, self.num_slots // 2))
 
     @property
+    def max_read_groups(self) -> int:
+        """Groups that one launch reads: it costs the host more than its copies, and a third of the ring is enough, so
+        that two others are copied meanwhile."""
+        return max(1, self.num_slots // (3 * self.max_group_entries))
+
+    @property
     def num_free(self) -> int:
         return self.num_slots - (self.num_issued - self.num_consumed)
 

@@ -163,19 +163,25 @@ def run_ahead(plan: Plan, chunk: ChunkState) -> tuple[ChunkState, list[Command]]
 
 
 def _consume(plan: Plan, lane: Lane, chunk: ChunkState, row: Extent) -> tuple[ChunkState, list[Command]]:
-    batch = chunk.flight[0]
+    """One launch reads up to half of the groups that the layer has left: what comes last over the link is little, and
+    little is left to compute behind it."""
+    batches = [batch for batch in chunk.flight if batch.layer == chunk.layer]
+    num_pending = sum(1 for _ in takewhile(lambda pair: pair[0] == chunk.layer, chunk.pending))
+    num_left = len(batches) + -(-num_pending // chunk.ring.max_group_entries)
+    batches = batches[: min(chunk.ring.max_read_groups, max(1, num_left // 2))]
+    experts = tuple(expert for batch in batches for expert in batch.experts)
+    slots = (slot for batch in batches for slot in batch.group.slots)
     blobs = tuple(
-        _ring_access(plan, chunk.layout, batch.layer, expert, slot)
-        for expert, slot in zip(batch.experts, batch.group.slots, strict=True)
+        _ring_access(plan, chunk.layout, chunk.layer, expert, slot) for expert, slot in zip(experts, slots, strict=True)
     )
-    launch = launch_placed_experts(
-        lane, layer=batch.layer, rows=chunk.rows, experts=batch.experts, row=row, blobs=blobs
-    )
-    chunk = replace(chunk, ring=consume_group(chunk.ring, batch.group), flight=chunk.flight[1:])
-    return chunk, [
-        Wait(lane.stream, batch.group.copied_event),
+    launch = launch_placed_experts(lane, layer=chunk.layer, rows=chunk.rows, experts=experts, row=row, blobs=blobs)
+    ring = chunk.ring
+    for batch in batches:
+        ring = consume_group(ring, batch.group)
+    return replace(chunk, ring=ring, flight=chunk.flight[len(batches) :]), [
+        *(Wait(lane.stream, batch.group.copied_event) for batch in batches),
         launch,
-        Record(lane.stream, batch.group.used_event),
+        *(Record(lane.stream, batch.group.used_event) for batch in batches),
     ]
 
 

@@ -48,7 +48,7 @@ def mend(plan: Plan, places: Addresses, *, version: int) -> Orders:
 
 def _draft_addresses(plan: Plan, places: Addresses) -> Orders:
     """Where the drafter finds its experts: at home, for good, since it runs only while they are."""
-    if plan.draft is None:
+    if plan.draft is None or not plan.block.size_bytes:
         return Orders()
     staged = plan.staging.draft_addresses
     words = [places.arena + blob.offset_bytes for blob in block_blobs(plan)]

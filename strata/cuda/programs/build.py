@@ -3,9 +3,25 @@ launched, on which extents and when, is the core's business."""
 
 import torch
 
-from strata.core.programs import ATTENTION, COMBINE, EMBED, EXPERTS, FFN, HEAD, RECURRENT, ROUTER, SAMPLE, SHARED
+from strata.core.programs import (
+    ATTENTION,
+    COMBINE,
+    COMMIT,
+    DRAFT_HEAD,
+    DRAFT_INPUT,
+    DRAFT_KV,
+    EMBED,
+    EXPERTS,
+    FFN,
+    HEAD,
+    RECURRENT,
+    ROUTER,
+    SAMPLE,
+    SHARED,
+)
 from strata.cuda.card import CardLimits
 from strata.cuda.programs.constants import put_constants
+from strata.cuda.programs.drafting import DraftPrograms
 from strata.cuda.programs.layers import LayerPrograms
 from strata.cuda.programs.mixture import MixturePrograms
 from strata.cuda.programs.model import CardModel
@@ -34,6 +50,11 @@ def build_card_programs(
         HEAD: window.head,
         SAMPLE: window.sample,
     }
+    if model.drafter is not None:
+        drafting = DraftPrograms(model, model.drafter, weights)
+        programs[DRAFT_INPUT], programs[DRAFT_HEAD] = drafting.draft_input, drafting.draft_head
+        programs[DRAFT_KV] = layers.draft_kv
     if model.recurrent is not None:
-        programs[RECURRENT] = RecurrentPrograms(model, model.recurrent, weights).recurrent
+        recurrent = RecurrentPrograms(model, model.recurrent, weights)
+        programs |= {RECURRENT: recurrent.recurrent, COMMIT: recurrent.commit}
     return programs

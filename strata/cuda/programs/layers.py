@@ -1,7 +1,7 @@
 """The dense programs of a pass on a card: embed, attention, ffn. Rules of all programs here: work is queued on the
 current stream and nothing is waited for, looked at or allocated, so a window can be captured as it is."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +14,6 @@ from kernels.triton.sizes import SPLIT_KEYS, prompt_attention_size, window_atten
 from strata.core.extent import Extent
 from strata.core.kv import CellType, kv_layout
 from strata.core.programs import EmbedArgs, LayerArgs, PassBuffers
-from strata.core.workspace import Workspace
 from strata.cuda.programs.model import CardModel
 from strata.cuda.programs.views import Areas, activation, areas_of, first_rows, is_window, typed
 from strata.cuda.programs.weights import DenseWeights
@@ -38,7 +37,7 @@ class LayerPrograms:
         """hidden += Wo attention(norm(hidden)); K and V of the rows are written before they are read."""
         assert args.kv is not None, args
         model, buffers, rows, name = self.model, args.buffers, args.rows, namer(args.layer)
-        work = areas_of(memory, buffers, self._work(buffers)["attention"])
+        work = areas_of(model, memory, buffers, "attention", args.layer)
         hidden = hidden_rows(model, memory, buffers, rows)
         qkv, query, out = self._attention_buffers(memory, buffers, rows)
         x = work.take("x", activation(buffers), rows, model.hidden_size)
@@ -54,10 +53,29 @@ class LayerPrograms:
             launch_rows.gate_heads(gate, out)
         self.weights.project(memory, out.flatten(1), name("attn_output"), hidden, is_added=True)
 
+    def draft_kv(self, memory: Memory, args: LayerArgs) -> None:
+        """K and V of the rows, as `attention` writes them, and nothing else."""
+        assert args.kv is not None, args
+        model, buffers, rows, name = self.model, args.buffers, args.rows, namer(args.layer)
+        work = areas_of(model, memory, buffers, "attention", args.layer)
+        hidden = memory.read(first_rows(buffers.hidden, rows, buffers))
+        hidden = typed(hidden, torch.float32, rows, model.hidden_size)
+        x = work.take("x", activation(buffers), rows, model.hidden_size)
+        norm = self.weights.vector(memory, name("attn_norm.weight"))
+        launch_rows.rms_norm(hidden, norm, x, epsilon=model.rms_epsilon)
+        data = memory.write(first_rows(buffers.attention, rows, buffers))
+        fresh = typed(data, torch.float32, rows, 2 * model.num_kv_heads, model.head_dim)
+        width = model.num_kv_heads * model.head_dim
+        self.weights.project(memory, x, name("attn_k"), fresh.flatten(1)[:, :width])
+        self.weights.project(memory, x, name("attn_v"), fresh.flatten(1)[:, width:])
+        header = memory.read(buffers.header).view(torch.int64)
+        no_query = typed(data, torch.float16, rows, 0, model.head_dim)
+        self._place_heads(memory, args.layer, fresh, no_query, self._kv_layer(memory, args.kv), header, work)
+
     def ffn(self, memory: Memory, args: LayerArgs) -> None:
         """hidden += down( silu(gate x) * (up x) ), x = norm(hidden)."""
         buffers, rows, name = args.buffers, args.rows, namer(args.layer)
-        work = areas_of(memory, buffers, self._work(buffers)["ffn"])
+        work = areas_of(self.model, memory, buffers, "ffn", args.layer)
         hidden = hidden_rows(self.model, memory, buffers, rows)
         x = work.take("x", activation(buffers), rows, self.model.hidden_size)
         weight = self.weights.vector(memory, name(self.model.ffn_norm))
@@ -69,9 +87,6 @@ class LayerPrograms:
         self.weights.project(memory, x, name("ffn_up"), up)
         launch_rows.silu_mul(gate, up, act)
         self.weights.project(memory, act, name("ffn_down"), hidden, is_added=True)
-
-    def _work(self, buffers: PassBuffers) -> Mapping[str, Workspace]:
-        return self.model.window_work if is_window(buffers) else self.model.prompt_work
 
     def _attention_buffers(self, memory: Memory, buffers: PassBuffers, rows: int) -> tuple[Tensor, Tensor, Tensor]:
         """Fresh heads f32 [rows, H + 2 Hkv, D]; behind them queries f16 [rows, H, D]; the heads' output [rows, H, D] of
@@ -112,7 +127,7 @@ class LayerPrograms:
     def _place_heads(
         self, memory: Memory, layer: int, qkv: Tensor, query: Tensor, cache: KvLayer, header: Tensor, work: Areas
     ) -> None:
-        """Norm and turn queries and keys; keys and values go to their cells."""
+        """Norm and turn queries, where there are any, and keys; keys and values go to their cells."""
         model, name = self.model, namer(layer)
         angles = work.take("angles", torch.float32, qkv.shape[0], 2, len(model.frequencies))
         launch_attention.angles(header, self.weights.constants.frequencies, angles)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from kernels.triton import launch_bookkeeping, launch_experts, launch_grouping, launch_rows
+from kernels.triton.launch_experts import ExpertShape
 from kernels.triton.launch_grouping import Grouping, Tiles
 from kernels.triton.sizes import DOWN_GROUPED, GATE_UP_GROUPED, PAIR_BLOCK, for_card
 from strata.core.programs import HIT_WORD, MISSED_WORD, ExpertsArgs, LayerArgs, PassBuffers
@@ -34,13 +35,13 @@ class MixturePrograms:
         """normed = norm(hidden), of the activation type; which experts each row goes to. A chunk also gets the rows of
         each expert in `router_counts`; nobody asks for those of a window."""
         model, buffers, rows, name = self.model, args.buffers, args.rows, namer(args.layer)
-        work = self._work(memory, buffers)
+        work, num_experts = self._work(memory, args), self._shape(args.layer).num_experts
         hidden = memory.read(first_rows(buffers.hidden, rows, buffers))
         hidden = typed(hidden, torch.float32, rows, model.hidden_size)
         norm = self.weights.vector(memory, name(self.model.ffn_norm))
         normed = self._normed(memory.write(first_rows(buffers.normed, rows, buffers)), buffers, rows)
         launch_rows.rms_norm(hidden, norm, normed, epsilon=model.rms_epsilon)
-        logits = work.take("logits", torch.float32, rows, model.num_experts)
+        logits = work.take("logits", torch.float32, rows, num_experts)
         if is_window(buffers):
             self.weights.project(memory, normed, name("ffn_gate_inp"), logits)
         else:  # a choice of experts is no place for rounding
@@ -61,15 +62,15 @@ class MixturePrograms:
             normalizes=model.normalizes_expert_weights,
         )
         if not is_window(buffers):
-            counts = typed(memory.write(buffers.router_counts), torch.int32, model.num_experts)
-            launch_grouping.group(ids, self._grouping(work, counts, rows), num_experts=model.num_experts)
+            counts = typed(memory.write(buffers.router_counts), torch.int32, num_experts)
+            launch_grouping.group(ids, self._grouping(work, counts, rows, num_experts), num_experts=num_experts)
 
     def shared(self, memory: Memory, args: LayerArgs) -> None:
         """hidden += down( silu(gate x) * (up x) ) of the shared expert, for the x that the router saw; times the
         sigmoid of one number a row, where the model has a gate for it. It runs between router and experts, so its areas
         are of their workspace."""
         model, buffers, rows, name = self.model, args.buffers, args.rows, namer(args.layer)
-        work = self._work(memory, buffers)
+        work = self._work(memory, args)
         normed = self._normed(memory.read(first_rows(buffers.normed, rows, buffers)), buffers, rows)
         hidden = hidden_rows(model, memory, buffers, rows)
         width = model.dense[name("ffn_gate_shexp.weight")].rows
@@ -90,10 +91,9 @@ class MixturePrograms:
     def experts(self, memory: Memory, args: ExpertsArgs) -> None:
         """expert_rows of every row that chose one of `args.experts`, each expert read where the address row says."""
         model, buffers, rows = self.model, args.buffers, args.rows
-        shape = model.experts[args.layer]
-        assert shape is not None, f"layer {args.layer} has no experts"
-        work, grids = self._work(memory, buffers), self.weights.constants.grids
-        addresses = typed(memory.read(args.addresses), torch.int64, model.num_experts)
+        shape, num_experts = self._shape(args.layer), self._shape(args.layer).num_experts
+        work, grids = self._work(memory, args), self.weights.constants.grids
+        addresses = typed(memory.read(args.addresses), torch.int64, num_experts)
         normed = self._normed(memory.read(first_rows(buffers.normed, rows, buffers)), buffers, rows)
         out = memory.write(first_rows(buffers.expert_rows, rows, buffers))
         out = typed(out, torch.float32, rows, model.num_experts_used, model.hidden_size)
@@ -104,14 +104,14 @@ class MixturePrograms:
             launch_experts.experts_window(normed, ids, addresses, grids, shape, act, out)
             self._count(memory, args, ids, addresses)
             return
-        grouping, tiles = self._grouping(work, None, rows), self._tiles(work, rows)
-        selected = work.take("selected", torch.uint8, model.num_experts)
-        launch_bookkeeping.select(range(model.num_experts) if args.experts is None else args.experts, selected)
+        grouping, tiles = self._grouping(work, None, rows, num_experts), self._tiles(work, rows, num_experts)
+        selected = work.take("selected", torch.uint8, num_experts)
+        launch_bookkeeping.select(range(num_experts) if args.experts is None else args.experts, selected)
         gate_up_size, down_size = (
             for_card(size, shared_bytes=self.weights.limits.shared_bytes) for size in (GATE_UP_GROUPED, DOWN_GROUPED)
         )
         launch_grouping.make_tiles(
-            grouping.starts, selected, tiles, num_experts=model.num_experts, block_rows=down_size.block_rows
+            grouping.starts, selected, tiles, num_experts=num_experts, block_rows=down_size.block_rows
         )
         launch_experts.experts_prompt(
             normed,
@@ -136,9 +136,13 @@ class MixturePrograms:
         weights = typed(weights, torch.float32, rows, model.num_experts_used)
         launch_rows.combine(parts, weights, hidden_rows(model, memory, buffers, rows))
 
-    def _work(self, memory: Memory, buffers: PassBuffers) -> Areas:
-        kinds = self.model.window_work if is_window(buffers) else self.model.prompt_work
-        return areas_of(memory, buffers, kinds["moe"])
+    def _work(self, memory: Memory, args: LayerArgs | ExpertsArgs) -> Areas:
+        return areas_of(self.model, memory, args.buffers, "moe", args.layer)
+
+    def _shape(self, layer: int) -> ExpertShape:
+        shape = self.model.experts[layer]
+        assert shape is not None, f"layer {layer} has no experts"
+        return shape
 
     def _normed(self, data: Tensor, buffers: PassBuffers, rows: int) -> Tensor:
         return typed(data, activation(buffers), rows, self.model.hidden_size)
@@ -146,9 +150,9 @@ class MixturePrograms:
     def _ids(self, data: Tensor, rows: int) -> Tensor:
         return typed(data, torch.int32, rows, self.model.num_experts_used)
 
-    def _grouping(self, work: Areas, totals: Tensor | None, rows: int) -> Grouping:
+    def _grouping(self, work: Areas, totals: Tensor | None, rows: int, experts: int) -> Grouping:
         """`totals` are written by the router alone."""
-        pairs, experts = rows * self.model.num_experts_used, self.model.num_experts
+        pairs = rows * self.model.num_experts_used
         starts = work.take("starts", torch.int32, experts + 1)
         return Grouping(
             counts=work.take("counts", torch.int32, -(-pairs // PAIR_BLOCK), experts),
@@ -157,9 +161,9 @@ class MixturePrograms:
             sorted_pairs=work.take("sorted_pairs", torch.int32, pairs),
         )
 
-    def _tiles(self, work: Areas, rows: int) -> Tiles:
+    def _tiles(self, work: Areas, rows: int, experts: int) -> Tiles:
         pairs = rows * self.model.num_experts_used
-        most = pairs // DOWN_GROUPED.block_rows + self.model.num_experts
+        most = pairs // DOWN_GROUPED.block_rows + experts
         entries = work.take("tiles", torch.int32, most, 4)
         return Tiles(entries, work.take("num_tiles", torch.int32, 1))
 

@@ -21,10 +21,22 @@ class DenseMatrix:
 
 
 @dataclass(frozen=True, slots=True)
+class CardDrafter:
+    """The drafter is layer `layer` of the model. Names of the tensors that may be its own or the model's: embedding,
+    norm before the head, and head, this without `.weight`."""
+
+    layer: int
+    embedding: str
+    norm: str
+    head_stem: str
+
+
+@dataclass(frozen=True, slots=True)
 class CardModel:
-    """`frequencies`: turns a position of each pair of rotated dims, rope factors included. `dense` has the GGUF names.
-    `experts[layer]` is None for a dense layer. `prompt_work` and `window_work`: areas of each kind of program, by the
-    names under which they take them."""
+    """`frequencies`: turns a position of each pair of rotated dims, rope factors included. `dense` has the GGUF names,
+    the drafter's too. `experts[layer]` is None for a dense layer; the drafter's is the last. `prompt_work`,
+    `window_work` and `draft_work`: areas of each kind of program in a chunk, a window and a draft, by the names under
+    which they take them."""
 
     hidden_size: int
     num_heads: int
@@ -37,7 +49,6 @@ class CardModel:
     attention_scale: float
     is_neox: bool
     frequencies: tuple[float, ...]
-    num_experts: int
     num_experts_used: int
     expert_weights_scale: float
     is_sigmoid: bool  # the router weighs each expert by itself
@@ -50,3 +61,5 @@ class CardModel:
     has_attention_gate: bool
     prompt_work: Mapping[str, Workspace]
     window_work: Mapping[str, Workspace]
+    draft_work: Mapping[str, Workspace]
+    drafter: CardDrafter | None = None

@@ -3,8 +3,8 @@
     hidden -norm-> x -> qkv --conv--> mixed;  z;  beta, alpha         whichever way the file spells the projections
     delta net of mixed, beta, alpha -> out;   hidden += W_out( norm(out) * silu(z) );   the state moves on by the rows
 
-The state is the layer's own. Windows of more rows than one, which would leave it as it is and write a journal, come
-with a drafter, and a card has no programs for one.
+The state is the layer's own. A launch with a journal leaves it as it is and notes there what each row would do to it,
+for `commit`; the rows have the bits of a window without. A chunk is computed in blocks of rows.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,9 @@ from torch import Tensor
 
 from kernels.triton import launch_delta, launch_rows
 from kernels.triton.launch_delta import DeltaShape
-from strata.core.programs import LayerArgs, PassBuffers
+from kernels.triton.sizes import DELTA_BLOCK_ROWS
+from strata.core.extent import Extent
+from strata.core.programs import CommitArgs, LayerArgs, PassBuffers
 from strata.cuda.programs.layers import hidden_rows, namer
 from strata.cuda.programs.model import CardModel
 from strata.cuda.programs.views import Areas, activation, areas_of, first_rows, is_window, typed
@@ -42,29 +44,52 @@ class RecurrentPrograms:
 
     def recurrent(self, memory: Memory, args: LayerArgs) -> None:
         """hidden += the layer's answer for each row; its state moves on by the rows."""
-        assert args.state is not None and args.journal is None, args
+        assert args.state is not None, args
         model, shape, buffers, rows, name = self.model, self.shape, args.buffers, args.rows, namer(args.layer)
-        kinds = model.window_work if is_window(buffers) else model.prompt_work
-        work = areas_of(memory, buffers, kinds["recurrent"])
+        work = areas_of(model, memory, buffers, "recurrent")
         hidden, band = hidden_rows(model, memory, buffers, rows), self._buffers(memory, buffers, rows)
         x = work.take("x", activation(buffers), rows, model.hidden_size)
         norm = self.weights.vector(memory, name("attn_norm.weight"))
         launch_rows.rms_norm(hidden, norm, x, epsilon=model.rms_epsilon)
         self._project(memory, args.layer, x, band, work)
-        state = memory.write(args.state).view(torch.float32)
-        state = state[: shape.matrix_floats + (shape.taps - 1) * shape.channels]
-        mixed = work.take("mixed", torch.float32, rows, shape.channels)
-        launch_delta.conv(band.qkv, self.weights.vector(memory, name("ssm_conv1d.weight")), state, mixed, shape)
-        rates = tuple(self.weights.vector(memory, name(stem)) for stem in ("ssm_a", "ssm_dt.bias"))
-        gates = (band.beta, band.alpha)
-        launch_delta.delta_rows(
-            mixed, gates, (rates[0], rates[1]), state, band.output, shape, epsilon=model.rms_epsilon
-        )
-        launch_delta.remember(band.qkv, state, shape)
+        self._mix(memory, args, args.state, band, work)
         act = work.take("act", activation(buffers), rows, shape.heads, shape.width)
         scale = self.weights.vector(memory, name("ssm_norm.weight"))
         launch_delta.gated_norm(band.output, band.gate, scale, act, epsilon=model.rms_epsilon)
         self.weights.project(memory, act.flatten(1), name("ssm_out"), hidden, is_added=True)
+
+    def _mix(self, memory: Memory, args: LayerArgs, extent: Extent, band: _Rows, work: Areas) -> None:
+        """band.output, of what was projected and of the state, which moves on or is left beside a journal."""
+        shape, rows, name = self.shape, args.rows, namer(args.layer)
+        state = self._state(memory.read(extent) if args.journal else memory.write(extent))
+        mixed = work.take("mixed", torch.float32, rows, shape.channels)
+        launch_delta.conv(band.qkv, self.weights.vector(memory, name("ssm_conv1d.weight")), state, mixed, shape)
+        rate, bias = (self.weights.vector(memory, name(stem)) for stem in ("ssm_a", "ssm_dt.bias"))
+        given = (mixed, (band.beta, band.alpha), (rate, bias), state, band.output)
+        epsilon = self.model.rms_epsilon
+        if args.journal is not None:
+            journal = self._journal(memory.write(args.journal), args.buffers.max_rows)[:rows]
+            launch_delta.delta_rows(*given, shape, epsilon=epsilon, journal=journal)
+            journal[:, : shape.channels].copy_(band.qkv)
+            return
+        if is_window(args.buffers):
+            launch_delta.delta_rows(*given, shape, epsilon=epsilon)
+        else:
+            solved = work.take("interleaved", torch.float32, rows, shape.heads, shape.width + DELTA_BLOCK_ROWS)
+            launch_delta.delta_chunk(*given, solved, shape, epsilon=epsilon)
+        launch_delta.remember(band.qkv, state, shape)
+
+    def commit(self, memory: Memory, args: CommitArgs) -> None:
+        """The state moves on by the first rows of the journal."""
+        journal = self._journal(memory.read(args.journal), args.max_rows)
+        launch_delta.commit(journal[: args.rows], self._state(memory.write(args.state)), self.shape)
+
+    def _state(self, data: Tensor) -> Tensor:
+        shape = self.shape
+        return typed(data, torch.float32, shape.matrix_floats + (shape.taps - 1) * shape.channels)
+
+    def _journal(self, data: Tensor, max_rows: int) -> Tensor:
+        return typed(data, torch.float32, max_rows, self.shape.journal_floats)
 
     def _buffers(self, memory: Memory, buffers: PassBuffers, rows: int) -> _Rows:
         heads = (self.shape.heads, self.shape.width)

@@ -11,6 +11,7 @@ from torch import Tensor
 from strata.core.extent import Extent
 from strata.core.programs import MAX_WINDOW_ROWS, PassBuffers
 from strata.core.workspace import Workspace, carve_workspace
+from strata.cuda.programs.model import CardModel
 from strata.device import Memory
 
 MAX_KEPT_CARVES = 256
@@ -51,8 +52,14 @@ class Areas:
         return typed(self.memory.write(extent), dtype, *shape)
 
 
-def areas_of(memory: Memory, buffers: PassBuffers, workspace: Workspace) -> Areas:
-    return Areas(memory, _carved(workspace, buffers.scratch, buffers.max_rows))
+def areas_of(model: CardModel, memory: Memory, buffers: PassBuffers, kind: str, layer: int | None = None) -> Areas:
+    """Those of a program of this kind, in the pass that its buffers belong to. `layer`: whose program it is, where the
+    drafter has one like it."""
+    work = model.prompt_work
+    if is_window(buffers):
+        is_draft = model.drafter is not None and layer == model.drafter.layer
+        work = model.draft_work if is_draft else model.window_work
+    return Areas(memory, _carved(work[kind], buffers.scratch, buffers.max_rows))
 
 
 @lru_cache(MAX_KEPT_CARVES)

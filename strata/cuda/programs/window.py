@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from kernels.reference.sample import TokenTables
 from kernels.triton import launch_bookkeeping, launch_rows, launch_sampling
@@ -34,10 +35,9 @@ class WindowPrograms:
         self.weights.project(memory, normed, model.output_stem, logits)
 
     def sample(self, memory: Memory, args: SampleArgs) -> None:
-        """One token for the one row of a window: more rows come with a drafter, for which a card has no programs. A row
+        """A token for every row, each as if the drafts before it were taken; then, which rows that was true of. A row
         without a possible token (NaN, or nothing finite) gives -1, which the engine refuses: a card raises nothing."""
-        assert args.rows == 1, args
-        window, buffers, vocab_size = args.window, args.buffers, self.model.vocab_size
+        window, buffers, rows, vocab_size = args.window, args.buffers, args.rows, self.model.vocab_size
         counts = typed(memory.write(window.counts), torch.int32, vocab_size)
         tables = TokenTables(
             bias=typed(memory.read(window.bias), torch.float32, vocab_size),
@@ -46,23 +46,38 @@ class WindowPrograms:
             terminators=memory.read(window.terminators)[:vocab_size],
         )
         params = memory.read(window.params).view(torch.int64)
-        logits = typed(memory.read(first_rows(window.logits, 1, buffers)), torch.float32, 1, vocab_size)
+        logits = typed(memory.read(first_rows(window.logits, rows, buffers)), torch.float32, rows, vocab_size)
         result = memory.write(window.result).view(torch.int64)
         header = memory.write(buffers.header).view(torch.int64)
-        tokens = typed(memory.write(buffers.tokens.part(offset_bytes=0, size_bytes=4)), torch.int32, 1)
-        launch_sampling.sample(logits, params, tables, header, self._scratch(memory, buffers), result[:1])
-        num_sampled = result[SAMPLED_WORD : SAMPLED_WORD + 1]
-        launch_bookkeeping.accept(result[:1], num_sampled, counts, tokens, header)
+        tokens = typed(memory.read(first_rows(buffers.tokens, rows, buffers)), torch.int32, rows)
+        scratch = self._scratch(memory, buffers, rows)
+        launch_sampling.sample(logits, params, tables, tokens, header, scratch, result[:rows])
+        launch_bookkeeping.accept(
+            result[:rows],
+            result[SAMPLED_WORD : SAMPLED_WORD + 1],
+            tables,
+            params,
+            tokens,
+            self._sampled(memory, args),
+            header,
+        )
 
-    def _scratch(self, memory: Memory, buffers: PassBuffers) -> SampleScratch:
-        work = areas_of(memory, buffers, self.model.window_work["sample"])
+    def _sampled(self, memory: Memory, args: SampleArgs) -> Tensor | None:
+        """Where a drafter finds the ids again; None without one."""
+        extent = args.window.sampled
+        if not extent.size_bytes:
+            return None
+        return typed(memory.write(first_rows(extent, args.rows, args.buffers)), torch.int32, args.rows)
+
+    def _scratch(self, memory: Memory, buffers: PassBuffers, rows: int) -> SampleScratch:
+        work = areas_of(self.model, memory, buffers, "sample")
         blocks = -(-self.model.vocab_size // SAMPLE_BLOCK)
         return SampleScratch(
-            scores=work.take("scores", torch.float32, 1, self.model.vocab_size),
-            highest=work.take("highest", torch.float32, 1, blocks),
-            best=work.take("best", torch.float64, 1, blocks),
-            where=work.take("where", torch.int32, 1, blocks),
-            sums=work.take("sums", torch.int64, 1, 2, blocks, 16),
-            found=work.take("found", torch.int64, 1, FOUND),
-            keep=work.take("keep", torch.int64, 1),
+            scores=work.take("scores", torch.float32, rows, self.model.vocab_size),
+            highest=work.take("highest", torch.float32, rows, blocks),
+            best=work.take("best", torch.float64, rows, blocks),
+            where=work.take("where", torch.int32, rows, blocks),
+            sums=work.take("sums", torch.int64, rows, 2, blocks, 16),
+            found=work.take("found", torch.int64, rows, FOUND),
+            keep=work.take("keep", torch.int64, rows),
         )

@@ -1,0 +1,190 @@
+"""What the twin says that a card should take, beside what it took: the real core over the virtual card in virtual time.
+
+    python -m bench.predict MODEL --pace bench/results/pace-h200.json --vram 8GiB --ctx 16512 [--measured bench.json]
+
+Needs the file's header alone, no card and no torch. The pace says how long programs, copies and launches take on the
+card in question; how they overlap, what waits for what and which bytes cross the link is the core's business, and what
+is predicted. A token's experts are drawn evenly, as weights of no meaning choose them. `--measured`: what `strata bench
+--json` printed for the same options.
+"""
+
+import argparse
+import json
+import random
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sim.clock import Pace, ProgramPace, VirtualClock
+from sim.device import SimDevice, describe_twin
+from sim.scope import LaunchScope
+from sim.symbolic import SymbolicPayload
+from strata.commands.option_kinds import SIZE
+from strata.config.values import DeviceChoice, ServeConfig
+from strata.core import programs
+from strata.core.extent import HostExtent
+from strata.core.memory.planner import Plan
+from strata.core.programs import ExpertsArgs
+from strata.core.serving.checkpoints import parked_space_bytes
+from strata.core.serving.launches import Recipe, blob_content, weight_content
+from strata.core.serving.request import GenerationRequest, SamplingParams
+from strata.core.serving.table import resident_blobs
+from strata.device import Program
+from strata.engine.runner import HasClosed, HasSampled, Runner
+from strata.model.program_reads import dense_reads
+from strata.planning import PlannedModel, plan_model
+
+NAMES = (
+    programs.EMBED,
+    programs.ATTENTION,
+    programs.RECURRENT,
+    programs.ROUTER,
+    programs.SHARED,
+    programs.EXPERTS,
+    programs.COMBINE,
+    programs.FFN,
+    programs.HEAD,
+    programs.SAMPLE,
+)
+TOLERANCE = 0.15
+"""How far prediction and measurement may lie apart, as a share of the measurement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Milliseconds of virtual time. `home_ms`: of `prompt_ms`, from the last chunk's end to the first token."""
+
+    prompt_ms: float
+    home_ms: float
+    token_ms: float
+
+
+def read_pace(path: Path) -> Pace:
+    """{"programs": {name: [fixed_ns, row_ns]}, and any other number of `sim.clock.Pace`}."""
+    given = json.loads(path.read_text())
+    paces = {name: ProgramPace(*pair) for name, pair in given.pop("programs").items()}
+    given.pop("about", None)
+    return Pace({name: paces.get(name, ProgramPace(0)) for name in NAMES}, **given)
+
+
+class Reading(SymbolicPayload):
+    """Programs run, for what they read in the pack alone."""
+
+    def run(self, program: Program, args: Any, scope: LaunchScope) -> None:
+        view: Any = scope
+        program(view, args)
+
+
+class Twin:
+    """An engine over the virtual card, started and idle."""
+
+    def __init__(self, planned: PlannedModel, pace: Pace) -> None:
+        plan, self.clock = planned.plan, VirtualClock(pace)
+        description = describe_twin(
+            arena_bytes=plan.arena_bytes,
+            segment_bytes=planned.config.segment_bytes,
+            pack_bytes=plan.pack.size_bytes,
+            staging_bytes=plan.staging.size_bytes,
+            behind_bytes=plan.behind_bytes,
+            parked_bytes=parked_space_bytes(plan),
+        )
+        self._plan, self._payload = plan, Reading(description)
+        resident = resident_blobs(plan)
+        arena, pack = description.arena_address, description.pack_address
+        addresses = {
+            (layer, expert): arena + resident[layer, expert].extent.offset_bytes
+            if (layer, expert) in resident
+            else pack + home.offset_bytes
+            for layer, row in enumerate(plan.pack.blobs)
+            for expert, home in enumerate(row)
+        }
+        draw, inventory = random.Random(0), plan.inventory
+
+        def read_some_experts(scope: LaunchScope, args: ExpertsArgs) -> None:
+            if args.experts is None:
+                for expert in draw.sample(range(inventory.num_experts), inventory.num_experts_used):
+                    scope.resolve(addresses[args.layer, expert], inventory.blob_bytes[args.layer])
+
+        bodies: dict[str, Any] = dict.fromkeys(NAMES, lambda scope, args: None)
+        bodies[programs.EXPERTS] = read_some_experts
+        self._device = SimDevice(description, bodies, self._payload, manifest=_manifest(plan), clock=self.clock)
+        self._device.seal()
+        self._runner = Runner(self._device, Recipe(plan, dense_reads(planned.spec)), terminators=(), pause=_no_pause)
+        self._runner.start()
+
+    def predict(self, num_tokens: int, *, generated: int, first_id: int) -> Prediction:
+        runner, began_ns = self._runner, self.clock.times().now_ns
+        ids = tuple((first_id + i) % 1000 for i in range(num_tokens))
+        runner.begin(GenerationRequest("predict", ids, generated, SamplingParams(temperature=0.0)))
+        read_ns = began_ns
+        sampled_ns: list[int] = []
+        while len(sampled_ns) < generated:
+            self._play()
+            outcome = runner.advance(is_cancelled=False)
+            assert not isinstance(outcome, HasClosed)
+            if not isinstance(outcome, HasSampled):
+                read_ns = self.clock.times().now_ns
+                continue
+            sampled_ns.append(self.clock.times().now_ns)
+            runner.resume(*outcome.token_ids) if len(sampled_ns) < generated else runner.end()
+        first_ns, last_ns = sampled_ns[0], sampled_ns[-1]
+        token_ms = (last_ns - first_ns) / (generated - 1) / 1e6
+        return Prediction((first_ns - began_ns) / 1e6, (first_ns - read_ns) / 1e6, token_ms)
+
+    def _play(self) -> None:
+        """What the programs would have left in staging: all experts have rows, one token was sampled."""
+        plan = self._plan
+        counts = struct.pack(f"<{plan.inventory.num_experts}i", *(1 for _ in range(plan.inventory.num_experts)))
+        self._payload.host(plan.staging.router_counts)[:] = counts
+        self._payload.host(plan.staging.result)[:8] = struct.pack("<q", 7)
+
+
+def _manifest(plan: Plan) -> list[tuple[HostExtent, str]]:
+    rows = [(home, weight_content(name)) for name, home in plan.pack.weights.items()]
+    for layer, row in enumerate((*plan.pack.blobs, plan.pack.block)):
+        rows += [(home, blob_content(layer, expert)) for expert, home in enumerate(row)]
+    return rows
+
+
+def _no_pause() -> None:
+    """The twin has always done what was submitted."""
+
+
+def compare(predicted: Prediction, measured: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """(what, predicted ms, measured ms): of the medians of one prompt of `strata bench --json`."""
+    token_ms = 1e3 / measured["decode_tok_s"]["median"]
+    return [("prompt", predicted.prompt_ms, measured["ttft_ms"]["median"]), ("token", predicted.token_ms, token_ms)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--pace", type=Path, required=True)
+    parser.add_argument("--vram", required=True)
+    parser.add_argument("--ctx", type=int, required=True)
+    parser.add_argument("--prompt", default="4096,16384")
+    parser.add_argument("--gen", type=int, default=64)
+    parser.add_argument("--measured", type=Path)
+    options = parser.parse_args()
+    config = ServeConfig(
+        options.model, DeviceChoice.CUDA, vram_bytes=int(str(SIZE.from_text(options.vram))), context_tokens=options.ctx
+    )
+    twin = Twin(plan_model(config), read_pace(options.pace))
+    measured = json.loads(options.measured.read_text()) if options.measured else {}
+    for number, tokens in enumerate(int(text) for text in options.prompt.split(",")):
+        predicted = twin.predict(tokens, generated=options.gen, first_id=1 + number)
+        print(
+            f"prompt {tokens:,}: {predicted.prompt_ms:.1f} ms, of which {predicted.home_ms:.1f} ms behind the last "
+            f"chunk; a token {predicted.token_ms:.2f} ms"
+        )
+        row = measured.get(f"loans on, prompt {tokens:,}")
+        for what, twin_ms, card_ms in compare(predicted, row) if row else ():
+            off = twin_ms / card_ms - 1
+            verdict = "ok" if abs(off) <= TOLERANCE else "OFF"
+            print(f"  {what}: twin {twin_ms:.2f} ms, card {card_ms:.2f} ms, {off:+.0%} {verdict}")
+
+
+if __name__ == "__main__":
+    main()

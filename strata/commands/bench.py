@@ -1,0 +1,157 @@
+"""`strata bench`: prompts and replies of random tokens through an engine without a server, arms turn by turn.
+
+Arms that are compared are open at the same time and take turns within each round, so that whatever drifts meets all of
+them alike; each has its own copy of the weights in host memory.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from strata.commands.bench_figures import Served, as_json, lines_of, prompt_figures, turn_figures, work_of
+from strata.commands.bench_options import UNSET, BenchOptions, ChatOptions
+from strata.commands.doctor import refuse_without_card
+from strata.config.switches import LendingSwitches
+from strata.config.values import DeviceChoice, ServeConfig
+from strata.core.errors import ConfigError
+from strata.core.memory.policy import NEVER
+from strata.planning import PlannedModel, plan_model
+
+if TYPE_CHECKING:
+    from strata.commands.bench_engine import Engine
+
+EMBEDDING = "token_embd.weight"
+FRESH_TOKENS = (61, 7)
+"""Of a chat's continuations: the first, and each one behind it (`lending.md` 3.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    name: str
+    planned: PlannedModel
+
+
+Row = tuple[str, dict[str, Any]]
+
+
+def run(config: ServeConfig, options: BenchOptions) -> int:
+    """Raises ConfigError with every reason not to start, before anything is opened."""
+    arms = [Arm(name, plan_model(chosen)) for name, chosen in arms_of(config, options)]
+    reasons = [*_check_fit(arms[0].planned, options)]
+    if reasons:
+        raise ConfigError(*reasons)
+    if config.device is DeviceChoice.CUDA:
+        refuse_without_card()
+    from strata.commands.bench_engine import measure_ceilings, started
+
+    ceilings = None if config.device.is_virtual else measure_ceilings()
+    rows: list[Row] = [] if ceilings is None else [("ceilings", asdict(ceilings))]
+    with ExitStack() as stack:
+        engines = {arm.name: stack.enter_context(started(arm.planned)) for arm in arms}
+        rows += [(f"{name}, start", start_figures(engine)) for name, engine in engines.items()]
+        if options.chat is None:
+            work = work_of(arms[0].planned.spec, window_bytes=_window_bytes(arms[0].planned))
+            rows += [
+                (f"{name}, prompt {tokens:,}", prompt_figures(served, work, ceilings))
+                for tokens in options.prompts
+                for name, served in _prompts(engines, options, tokens).items()
+            ]
+        else:
+            rows += [
+                (f"{name}, turn {number}", turn_figures(served))
+                for (name, number), served in _chats(engines, options, options.chat).items()
+            ]
+    shown = {name: as_json(figures) for name, figures in rows}
+    print(json.dumps(shown, indent=2) if options.is_json else "\n".join(lines_of(rows)))
+    return 0
+
+
+def arms_of(config: ServeConfig, options: BenchOptions) -> Iterator[tuple[str, ServeConfig]]:
+    """What is compared, by name: the loans as they are switched on and none of them, or thresholds of the room."""
+    if options.chat is None:
+        for has_loans in options.loans:
+            yield ("loans on", config) if has_loans else ("loans off", without_loans(config))
+        return
+    for room_min in options.chat.room_mins:
+        name = UNSET if room_min is None else str(room_min)
+        switches = replace(config.switches, mtp_room_min=NEVER if room_min is None else room_min)
+        yield f"room-min {name}", replace(config, switches=switches)
+
+
+def without_loans(config: ServeConfig) -> ServeConfig:
+    """Only what is always lent: cache slots. The ring's size is no loan and stays."""
+    return replace(config, switches=LendingSwitches(prefill_ring=config.switches.prefill_ring))
+
+
+def _check_fit(planned: PlannedModel, options: BenchOptions) -> Iterator[str]:
+    context, chat = planned.plan.options.context_tokens, options.chat
+    if chat is None:
+        needed = max(options.prompts) + options.generated
+    else:
+        needed = chat.tokens + sum(_fresh_tokens(turn) for turn in range(1, chat.turns + 1)) + _replies(options, chat)
+    if needed > context:
+        yield f"ctx refused: the context has {context:,} tokens, this takes {needed:,}; give --ctx {needed}"
+
+
+def _replies(options: BenchOptions, chat: ChatOptions) -> int:
+    return (chat.turns + 1) * options.generated
+
+
+def _fresh_tokens(turn: int) -> int:
+    return FRESH_TOKENS[min(turn, len(FRESH_TOKENS)) - 1]
+
+
+def _window_bytes(planned: PlannedModel) -> int:
+    """Of the weights that each window reads whole: all but routed experts and an embedding that is no head."""
+    inventory = planned.plan.inventory
+    skipped = "" if planned.spec.output_name == EMBEDDING else EMBEDDING
+    return sum(item.size_bytes for item in inventory.weights if item.name != skipped)
+
+
+def _prompts(engines: Mapping[str, "Engine"], options: BenchOptions, tokens: int) -> dict[str, list[Served]]:
+    """A prompt is never asked twice, so each is read whole."""
+    from strata.commands.bench_engine import random_ids
+
+    served: dict[str, list[Served]] = {name: [] for name in engines}
+    for number in range(options.rounds + 1):
+        for name, engine in engines.items():
+            ids = random_ids(engine.planned, tokens, seed=tokens * 1000 + number)
+            one = engine.serve(ids, generated=options.generated)
+            if number:  # behind one that warms up
+                served[name].append(one)
+    return served
+
+
+def _chats(
+    engines: Mapping[str, "Engine"], options: BenchOptions, chat: ChatOptions
+) -> dict[tuple[str, int], list[Served]]:
+    """By arm and turn, 0 for the cold one. A turn says again all that was said, the reply included, and adds what makes
+    it as many fresh tokens as it shall have: the last token of a reply is not in the session yet."""
+    from strata.commands.bench_engine import random_ids
+
+    served: dict[tuple[str, int], list[Served]] = {}
+    for number in range(options.rounds + 1):
+        for name, engine in engines.items():
+            said = random_ids(engine.planned, chat.tokens, seed=number)
+            for turn in range(chat.turns + 1):
+                if turn:
+                    more = _fresh_tokens(turn) - 1
+                    said += random_ids(engine.planned, more, seed=1000 * number + turn)
+                one = engine.serve(said, generated=options.generated)
+                said += one.ids
+                if number:
+                    served.setdefault((name, turn), []).append(one)
+    return served
+
+
+def start_figures(engine: "Engine") -> dict[str, Any]:
+    plan = engine.planned.plan
+    return {
+        "ready_s": round(engine.ready_s, 2),
+        "arena_bytes": plan.arena_bytes,
+        "context_tokens": plan.options.context_tokens,
+        "cache_slots": len(plan.slots),
+        "expert_pairs": plan.inventory.num_pairs,
+    }

@@ -1,0 +1,181 @@
+"""What only a card can show of the engine as a whole: `python -m pytest -m gpu tests/cuda/test_engine_on_card.py`. All
+weight types against the reference, memory and kernel caches over mixed requests, loans, and the server under clients
+that come and go."""
+
+import random
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+import triton
+
+import kernels.triton as kernel_modules
+from bench.synth import QUANTS, SHAPES, write_model
+from strata.commands.child_server import child_server
+from strata.core.kv import KvFormat
+from strata.core.memory.policy import LendingPolicy
+from strata.core.memory.shapes import PlanOptions
+from strata.core.serving.request import GenerationRequest, SamplingParams
+from strata.core.units import MIB
+from strata.engine.runner import HasClosed, HasSampled
+from tests.cuda.model_on_fake import GREEDY, ModelOnCard
+from tests.cuda.test_programs_on_card import SHAPE, bits, model_on_card, write
+from tests.device.cuda_bodies import why_no_card
+from tests.end_to_end.real_card import real_card
+from tests.fixtures.models import write_random_model
+
+WHY_NO_CARD = why_no_card()
+
+pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.skipif(WHY_NO_CARD is not None, reason=str(WHY_NO_CARD))]
+
+NUM_TOKENS = 64
+WRITTEN = ("F32", "F16", "BF16", "MXFP4")
+"""Types that the fixtures quantize; all others come as random blocks."""
+
+
+@pytest.mark.parametrize("quant", [*QUANTS, *WRITTEN])
+def test_logits_and_greedy_text_are_the_references(quant: str, tmp_path: Path):
+    """A window multiplies in f32 as the reference does; the prompt is one token, so every position is a window's."""
+    path = tmp_path / "model.gguf"
+    if quant in WRITTEN:
+        write_random_model(path, arch="qwen3moe", quant=quant, experts=8, **SHAPE)
+    else:
+        write_model(path, SHAPES["qwen3moe-tiny"], QUANTS[quant], own_head=False)
+    options = PlanOptions(512, KvFormat.F16)
+    with real_card(path, options, arena_bytes=256 * MIB) as card:
+        expected_ids, expected = card.serve((5,), max_tokens=NUM_TOKENS), list(card.logits)
+    with model_on_card(path, options) as card:
+        ids = card.serve((5,), max_tokens=NUM_TOKENS)
+        for ours, row in zip(card.logits, expected, strict=True):
+            theirs = torch.frombuffer(bytearray(row), dtype=torch.float32)
+            assert (ours - theirs).abs().max() < 1e-3 * theirs.abs().max()
+    assert ids == expected_ids
+
+
+def test_mixed_requests_take_no_memory_and_compile_nothing(tmp_path: Path):
+    """Lent slots, cancels, samplers with every filter: after the start neither torch nor the driver gives anything."""
+    path, draw = write(tmp_path, "qwen3moe"), random.Random(1)
+    with model_on_card(path, PlanOptions(1024, min_cache_slots=4), arena_bytes=24 * MIB) as card:
+        serve_mixed(card, draw, num_requests=1)
+        before = memory_and_caches()
+        serve_mixed(card, draw, num_requests=40)
+        assert card.runner.snapshot().counts.num_loans > 10
+        assert memory_and_caches() == before
+
+
+def memory_and_caches() -> tuple[int, int, int]:
+    """Allocations that torch made so far, bytes that the driver has left, kernels compiled."""
+    torch.cuda.synchronize()
+    compiled = sum(
+        len(cache[0])
+        for module in vars(kernel_modules).values()
+        for kernel in vars(module).values()
+        if isinstance(kernel, triton.runtime.JITFunction)
+        for cache in kernel.device_caches.values()
+    )
+    assert compiled > 0
+    return torch.cuda.memory_stats()["allocation.all.allocated"], torch.cuda.mem_get_info()[0], compiled
+
+
+def serve_mixed(card: ModelOnCard, draw: random.Random, *, num_requests: int) -> None:
+    """Requests of any length and sampler, some given up while they are read or answered."""
+    for number in range(num_requests):
+        ids = tuple(draw.randrange(300) for _ in range(draw.choice((1, 2, 30, 300, 900))))
+        sampling = draw.choice((GREEDY, SamplingParams(temperature=0.8, top_k=20, top_p=0.9, min_p=0.02, seed=number)))
+        steps_left = draw.choice((2, 5, 1000))
+        card.runner.begin(GenerationRequest(str(number), ids, 6, sampling))
+        num_sampled = 0
+        while not isinstance(outcome := card.runner.advance(is_cancelled=steps_left <= 0), HasClosed):
+            steps_left -= 1
+            if not isinstance(outcome, HasSampled):
+                continue
+            num_sampled += 1
+            if num_sampled == 6:
+                card.runner.end()
+                break
+            card.runner.resume(*outcome.token_ids)
+
+
+def test_moved_segments_come_home_and_change_no_bit(tmp_path: Path):
+    """The elastic loan of the verifier, whose logits over a large vocabulary fill a segment, at the start and again for
+    each long prompt."""
+    path = tmp_path / "model.gguf"
+    shape = replace(SHAPES["qwen3moe-tiny"], vocab=151_936, layers=3, experts=32, context=1024, ffn=512)
+    write_model(path, shape, QUANTS["q4_k"], own_head=False)
+    ids = tuple((7 * i * i + 3 * i) % 300 for i in range(900))
+    seen = []
+    for policy in (LendingPolicy(), LendingPolicy(is_elastic=True, repeat_min_tokens=256, is_verified=True)):
+        options = PlanOptions(1024, min_cache_slots=8, policy=policy, segment_bytes=2 * MIB)
+        with model_on_card(path, options, arena_bytes=44 * MIB) as card:
+            replies = [(card.serve(some, max_tokens=4), bits(card)) for some in (ids, (9, *ids[:500]))]
+            counts = card.runner.snapshot().counts
+            assert (counts.num_moves > 0) == (counts.num_verified > 0) == policy.is_elastic
+        seen.append(replies)
+    assert seen[0] == seen[1]
+
+
+NUM_REQUESTS, NUM_CLIENTS = 200, 6
+
+
+def test_a_server_under_clients_that_come_and_go_answers_each_as_if_alone(tmp_path: Path):
+    path = write(tmp_path, "qwen3moe")
+    command = [sys.executable, "-m", "strata", "serve", str(path), "--device", "cuda", "--port", "0", "--vram", "24MiB"]
+    options = ["--ctx", "1024", "--cache-min-slots", "4", "--queue", "64"]
+    with child_server([*command, *options]) as server:
+        alone = {number: ask(server.url, number) for number in range(0, NUM_REQUESTS, 4)}
+        answers: dict[int, str] = {}
+        threads = [
+            threading.Thread(target=run_client, args=(server.url, start, answers)) for start in range(NUM_CLIENTS)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        card = httpx.get(f"{server.url}/debug/card").json()
+        assert server.stop() == 0
+    asked = [number for number in range(NUM_REQUESTS) if not leaves_early(number)]
+    assert sorted(answers) == asked
+    assert {number: answers[number] for number in alone if number in answers} == {
+        number: text for number, text in alone.items() if number in answers
+    }
+    statistics = card["statistics"]
+    assert statistics["num_loans"] > 20 and statistics["num_maps_while_serving"] == 0
+    assert not [row for row in card["rows"] if row["owner"] == "prompt"], "something is still lent"
+
+
+def body_of(number: int) -> dict[str, Any]:
+    draw = random.Random(number)
+    ids = [draw.randrange(300) for _ in range(draw.choice((3, 40, 300, 800)))]
+    return {"prompt": ids, "max_tokens": draw.choice((1, 8, 24)), "temperature": 0.7, "seed": number}
+
+
+def leaves_early(number: int) -> bool:
+    return number % 3 == 1
+
+
+def ask(url: str, number: int) -> str:
+    answer = httpx.post(f"{url}/v1/completions", json=body_of(number), timeout=120)
+    assert answer.status_code == 200, answer.text
+    text: str = answer.json()["choices"][0]["text"]
+    return text
+
+
+def run_client(url: str, start: int, answers: dict[int, str]) -> None:
+    """Each NUM_CLIENTS-th request: asked for whole, or left after the first piece of its stream."""
+    for number in range(start, NUM_REQUESTS, NUM_CLIENTS):
+        if leaves_early(number):
+            leave(url, number)
+        else:
+            answers[number] = ask(url, number)
+
+
+def leave(url: str, number: int) -> None:
+    with httpx.stream("POST", f"{url}/v1/completions", json=body_of(number) | {"stream": True}, timeout=120) as answer:
+        pieces: Iterator[str] = answer.iter_lines()
+        next(pieces, None)
