@@ -27,6 +27,7 @@ ALL_OR_NOTHING = (0, 300, 5000, 5000, 5000)
 """Recurrent state is taken up at its end or not at all."""
 LOANS_SHARE = 0.6
 SCRATCH_SHARE = 0.2
+SHORT_SHARE = 0.25
 FRESH = (0, 1, 2, 17, 255, 256, 257, 300, 511, 520)
 STREAMED_FRESH = (1026, 1300, 2100)
 TIMES: tuple[int, ...] = (1, 1, 2, 3, 5, 9, 20)
@@ -115,7 +116,8 @@ class Drawer:
         if geometry.parked_bytes and rng.random() < 0.5:
             self._times, self._bases, self._fresh = BUSY_TIMES, BUSY_BASES, BUSY_FRESH
             self._shared = BUSY_SHARED if is_cut_short else ALL_OR_NOTHING
-        thresholds = [least for least in (geometry.room_min_tokens, geometry.repeat_min_tokens) if least > 0]
+        limits = (geometry.room_min_tokens, geometry.repeat_min_tokens, geometry.short_read_tokens)
+        thresholds = [least for least in limits if least > 0]
         self._fresh += tuple(least + step for least in thresholds for step in (-1, 0, 0, 1))
         if geometry.drafter_experts and geometry.context_tokens > SHORT_CONTEXT:
             self._fresh += (1025, 1025, 2049)  # the last chunk streams too, and only then may a room's slot still fly
@@ -191,9 +193,9 @@ class Drawn:
 
 def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> Drawn:
     """More than one world of three has a drafter and lends more than cache slots, in one of four bytes change when
-    streams get there, in one of four some layers are recurrent, in one of five programs need scratch, and three of ten
-    have a scene; all are drawn apart, so that the other worlds are the same without. A world that lacks what it could
-    have has no scene either."""
+    streams get there, in one of four some layers are recurrent, in one of five programs need scratch, in one of four
+    windows read what is short, and three of ten have a scene; all are drawn apart, so that the other worlds are the
+    same without. A world that lacks what it could have has no scene either."""
     rng = Random(seed)
     scene = draw_scene(seed) if with_all_loans and with_drawn_order else Scene.NONE
     if scene is not Scene.NONE:
@@ -206,6 +208,9 @@ def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool
     scratch = Random(f"scratch of {seed}")
     if with_all_loans and scratch.random() < SCRATCH_SHARE:
         geometry = with_scratch(geometry, scratch)
+    short = Random(f"short reads of {seed}")
+    if with_all_loans and short.random() < SHORT_SHARE:
+        geometry = replace(geometry, short_read_tokens=short.choice((2, 17, 64, 255)))
     if with_drawn_order:
         geometry = _in_drawn_order(geometry, seed)
     apart = Random(f"state of {seed}")

@@ -123,6 +123,8 @@ def _plainer(geometry: Geometry) -> Iterator[Geometry]:
         yield replace(geometry, parked_bytes=0, is_reread=False)
     if geometry.is_reread:
         yield replace(geometry, is_reread=False)
+    if geometry.short_read_tokens:
+        yield replace(geometry, short_read_tokens=0)
     if geometry.work_bytes:
         yield replace(geometry, mixer_work_bytes=0, moe_work_bytes=0, ffn_work_bytes=0, has_slab=False)
     for field in fields(geometry):

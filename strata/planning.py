@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from strata.config.context import choose_context
 from strata.config.refusals import check_config
-from strata.config.switches import LendingSwitches
 from strata.config.values import DeviceChoice, ModelFacts, ServeConfig
 from strata.core.errors import ConfigError, ModelError, Refusal
 from strata.core.inventory import ModelInventory
@@ -109,7 +108,7 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
         max_chunk_tokens=config.prefill.max_chunk_tokens,
         ring_slots=config.switches.prefill_ring,
         min_cache_slots=config.min_cache_slots,
-        policy=lending_policy(config.switches, is_verified=config.is_lent_verified),
+        policy=lending_policy(config),
         segment_bytes=config.segment_bytes,
         parked_bytes=config.parked_bytes,
         checkpoint_bytes=config.checkpoint_bytes,
@@ -118,7 +117,8 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
     )
 
 
-def lending_policy(switches: LendingSwitches, *, is_verified: bool = False) -> LendingPolicy:
+def lending_policy(config: ServeConfig) -> LendingPolicy:
+    switches = config.switches
     return LendingPolicy(
         room_min_tokens=switches.mtp_room_min,
         is_elastic=switches.prefill_elastic_loan,
@@ -126,5 +126,6 @@ def lending_policy(switches: LendingSwitches, *, is_verified: bool = False) -> L
         lends_head=switches.prefill_head_loan,
         retains_startup=switches.prefill_retain_startup_chunk,
         repeat_min_tokens=switches.repeat_min_tokens if switches.prefill_repeat_loan else NEVER,
-        is_verified=is_verified,
+        is_verified=config.is_lent_verified,
+        short_read_tokens=config.short_read,
     )

@@ -1,6 +1,6 @@
 """Segments are taken for home when the read ends."""
 
-MODULE = "strata.core.serving.machine"
+MODULE = "strata.core.serving.settling"
 FRAGMENT = """\
     return replace(at, loan=None, room=None, segments=None), acts
 """

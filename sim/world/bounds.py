@@ -34,6 +34,7 @@ def check_geometry(geometry: Geometry) -> None:
     _require(geometry.context_tokens > 2, f"context_tokens={geometry.context_tokens}, 3 or more")
     _require(geometry.parked_bytes >= 0, f"parked_bytes={geometry.parked_bytes}")
     _require(min(geometry.mixer_work_bytes, geometry.moe_work_bytes, geometry.ffn_work_bytes) >= 0, "negative work")
+    _require(geometry.short_read_tokens >= 0, f"short_read_tokens={geometry.short_read_tokens}")
     _require(geometry.num_checkpoints >= 0, f"num_checkpoints={geometry.num_checkpoints}")
     segments, rest = divmod(geometry.arena_bytes, max(1, geometry.segment_bytes))
     _require(

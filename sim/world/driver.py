@@ -30,7 +30,7 @@ from strata.core.lending.loan import LoanPhase
 from strata.core.memory.policy import NEVER
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.states import Idle, Reading, State, Windowing
+from strata.core.serving.states import Idle, Reading, ShortReading, State, Windowing
 from strata.engine.runner import HasClosed, HasMoved, HasRead, HasSampled
 from strata.trace.recording import Keep
 
@@ -257,7 +257,7 @@ class Driver:
             self.card.runner.resume(token)
             return
         before = self.card.runner._state
-        if self._is_cancelled and isinstance(before, Reading) and not self.card.geometry.can_rewind:
+        if self._is_cancelled and isinstance(before, Reading | ShortReading) and not self.card.geometry.can_rewind:
             self._is_torn = True
             self.sometimes["recurrent state lost"] += 1
         try:
@@ -278,7 +278,7 @@ class Driver:
             case HasRead(read_tokens):
                 if not len(self._held) <= read_tokens < len(self._request.prompt_ids):
                     raise WorldFault(f"{read_tokens} tokens are read of {len(self._request.prompt_ids)}")
-                has_moved_on = isinstance(before, Reading) and read_tokens > len(self._held)
+                has_moved_on = isinstance(before, Reading | ShortReading) and read_tokens > len(self._held)
                 self._held = self._request.prompt_ids[:read_tokens]
                 if has_moved_on:  # behind a conversation that came back nothing was read yet
                     self.sometimes["checkpoint kept"] += self._checkpoints.note_read(read_tokens)

@@ -42,7 +42,7 @@ class Geometry:
     layers that have state in place of K/V, for which there are `num_checkpoints` slots. The drafter has
     `drafter_experts` experts, none without one; `head_bytes` and `draft_head_bytes` are 0 where there is no such head.
     What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent. Last, what programs of a
-    chunk work in, bytes a row, and whether that comes out of the tail of a loan."""
+    chunk work in, bytes a row, whether that comes out of the tail of a loan, and how many fresh tokens windows read."""
 
     blob_bytes: tuple[int, ...]
     num_experts: int
@@ -73,6 +73,7 @@ class Geometry:
     moe_work_bytes: int = 0
     ffn_work_bytes: int = 0
     has_slab: bool = False
+    short_read_tokens: int = 0
 
     @property
     def work_bytes(self) -> dict[str, int]:
@@ -122,6 +123,7 @@ class Geometry:
             lends_head=self.lends_head,
             retains_startup=self.retains_startup,
             repeat_min_tokens=self.repeat_min_tokens,
+            short_read_tokens=self.short_read_tokens,
         )
 
     def drafter(self) -> DrafterInventory | None:

@@ -69,22 +69,25 @@ def _layer_of(pair: CopyPair) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """`fresh_tokens` = n - read_from. `were_out`: the segments were lent when the request began."""
+    """`fresh_tokens` = n - read_from. `were_out`: the segments were lent when the request began. `has_chunks`: chunks
+    are read, and not only windows."""
 
     fresh_tokens: int
     were_out: bool
     takes_segments: bool
     opens_room: bool
+    has_chunks: bool = True
 
 
 def what_is_due(geometry: Geometry, lent: Lent, *, fresh_tokens: int, were_out: bool) -> Due:
     """`lending.md` 3.1: at least so many fresh tokens, and the block is not away; 3.2: again from the threshold on,
-    where something is read at all."""
+    where something is read at all; 4, 4: windows read few tokens, and lend nothing but a room."""
+    has_chunks = fresh_tokens > max(1, geometry.short_read_tokens)
     takes = geometry.is_elastic and not were_out and geometry.repeat_min_tokens != NEVER
-    takes = takes and fresh_tokens >= geometry.repeat_min_tokens and fresh_tokens > 1
+    takes = takes and fresh_tokens >= geometry.repeat_min_tokens and has_chunks
     is_block_away = (were_out or takes) and lent.lends_block
     is_long = geometry.room_min_tokens != NEVER and fresh_tokens >= geometry.room_min_tokens
-    return Due(fresh_tokens, were_out, takes, is_long and not is_block_away)
+    return Due(fresh_tokens, were_out, takes, is_long and not is_block_away, has_chunks)
 
 
 def check_start(journal: Journal, geometry: Geometry, lent: Lent) -> None:
@@ -112,7 +115,7 @@ def _path(lent: Lent, due: Due, *, lends_cache: bool) -> list[str]:
     there = _release(lent, lends_cache=lends_cache) if due.takes_segments else [goes(CACHE)] * lends_cache
     is_out = due.were_out or due.takes_segments
     back = _restore(lent, lends_cache=lends_cache) if is_out else [comes(CACHE)] * lends_cache
-    if due.fresh_tokens == 1:
+    if not due.has_chunks:
         return [*back, *opening, *closing]
     return [*opening, *there, *back, *closing]
 
@@ -164,7 +167,9 @@ def check_ring(journal: Journal, geometry: Geometry, lent: Lent, due: Due) -> No
 def check_chunk(journal: Journal, geometry: Geometry, due: Due, *, start_chunk_tokens: int) -> None:
     """No chunk is larger than the fresh tokens need, but that a first read may keep what was planned at start; and
     then it does (`lending.md` 3.2 and 6)."""
-    if due.were_out and geometry.retains_startup:
+    if not due.has_chunks:
+        right = []
+    elif due.were_out and geometry.retains_startup:
         right = [start_chunk_tokens]
     elif geometry.chunk_tokens is not None:
         right = [geometry.chunk_tokens]
@@ -172,6 +177,12 @@ def check_chunk(journal: Journal, geometry: Geometry, due: Due, *, start_chunk_t
         right = list(range(GRID_TOKENS, align_up(max(1, due.fresh_tokens - 1), GRID_TOKENS) + 1, GRID_TOKENS))
     if set(journal.chunks) - set(right):
         raise WorldFault(f"{due}: chunks of {journal.chunks} tokens, {right} would do; at start {start_chunk_tokens}")
+
+
+def check_reader(journal: Journal, due: Due) -> None:
+    """Of a request that was answered: chunks read what is not short, and nothing else (`lending.md` 4, 4)."""
+    if bool(journal.chunks) != due.has_chunks:
+        raise WorldFault(f"{due}: chunks of {journal.chunks} tokens were read")
 
 
 def check_homes(journal: Journal, geometry: Geometry, lent: Lent, due: Due) -> None:

@@ -4,7 +4,16 @@ from collections.abc import Sequence
 
 from sim.world.card import Card
 from sim.world.checks import AtStart, check_loan, is_out
-from sim.world.loan_checks import Due, Journal, check_acts, check_chunk, check_homes, check_ring, what_is_due
+from sim.world.loan_checks import (
+    Due,
+    Journal,
+    check_acts,
+    check_chunk,
+    check_homes,
+    check_reader,
+    check_ring,
+    what_is_due,
+)
 from sim.world.loans import CACHE, comes, goes
 from sim.world.slab_checks import check_workplaces
 
@@ -39,6 +48,8 @@ class LoanWatch:
         journal, geometry, lent = self._card.device.journal, self._card.geometry, self._card.lent
         check_acts(journal, lent, self.due, is_whole=is_answered)
         check_ring(journal, geometry, lent, self.due)
+        if is_answered:
+            check_reader(journal, self.due)
         check_homes(journal, geometry, lent, self.due)
         check_workplaces(journal.workplaces, journal.entries, geometry, lent, self._start.owners)
         if self._card.plan.lendable is not None:  # else reads have an arena of their own, and one geometry

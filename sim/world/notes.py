@@ -11,7 +11,7 @@ from sim.world.checks import is_out
 from sim.world.loans import CACHE, ROOM_CLOSES, ROOM_OPENS, Act, comes, goes
 from strata.core.commands import MAX_COPY_GROUP, Access, Command, Copy, GraphLaunch
 from strata.core.lending.loan import LoanPhase
-from strata.core.serving.states import Reading, State, Windowing
+from strata.core.serving.states import Reading, ShortReading, State, Windowing
 
 Notes = Counter[str]
 
@@ -24,6 +24,7 @@ def name_of(state: State) -> str:
 
 def note_state(notes: Notes, state: State) -> None:
     """Of the chunk under way, and of a refill."""
+    notes["read by windows"] += isinstance(state, ShortReading)
     if isinstance(state, Reading):
         chunk = state.chunk
         notes["streaming chunk" if chunk.is_streaming else "routed chunk"] += 1

@@ -42,7 +42,6 @@ def _value(name: str, field: str) -> NotYet:
 NOT_YET = (
     NotYet("--device", _device, "give --device twin, a virtual card on the CPU, or cuda", "hip"),
     NotYet("--resident-budget-gib", _budget),
-    _value("--short-read", "short_read_tokens"),
     _value("--batch", "batch_slots"),
     _flag("--pipeline-windows", "has_pipeline_windows"),
     _flag("--layer-split", "has_layer_split"),

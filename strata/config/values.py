@@ -18,6 +18,7 @@ DEFAULT_PARKED_BYTES = GIB
 """Host memory for parked conversations (`lending.md` 3.5)."""
 DEFAULT_CHECKPOINT_BYTES = 512 * MIB
 """Host memory for checkpoints of recurrent state (`lending.md` 3.5)."""
+DEFAULT_SHORT_READ_TOKENS = 64
 DEFAULT_DRAFT_ROWS = 3
 """Rows of a window with a drafter, one of them sampled and the others drafted."""
 
@@ -130,6 +131,13 @@ class ServeConfig:
     def kept_commands(self) -> int:
         """Entries that a trace keeps at most."""
         return DEFAULT_TRACE_COMMANDS if self.trace_commands is None else self.trace_commands
+
+    @property
+    def short_read(self) -> int:
+        """Fresh tokens up to which windows read a prompt; by default none where windows have one row."""
+        if self.short_read_tokens is not None:
+            return self.short_read_tokens
+        return DEFAULT_SHORT_READ_TOKENS if self.mtp is not None and self.window_rows > 1 else 0
 
     @property
     def window_rows(self) -> int:

@@ -15,18 +15,19 @@ from strata.core.events import Failed, Reached
 from strata.core.lending.ledger import Ledger
 from strata.core.memory.planner import Plan
 from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES, SAMPLED_WORD
-from strata.core.serving.checkpoints import Checkpoint, Checkpoints
+from strata.core.serving.checkpoints import Checkpoints
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.conversations import ParkedConversations
 from strata.core.serving.drafting import draft_graph, draft_launches
 from strata.core.serving.launches import Recipe, window_launches
 from strata.core.serving.machine import Machine
-from strata.core.serving.parking import Parking, Restoring
+from strata.core.serving.parking import Restoring
 from strata.core.serving.recurrent_state import commit_launches
 from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
+from strata.core.serving.short_reads import read_graph, read_launches, read_rows
 from strata.core.serving.standing import HOME
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
-from strata.core.serving.states import Closing, Homing, Idle, Lending, Reading, State, Windowing, first_state, landed
+from strata.core.serving.states import Closing, Homing, Idle, Reading, State, Windowing, first_state, landed
 from strata.core.serving.steps import (
     Arrived,
     Began,
@@ -43,13 +44,14 @@ from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
 from strata.engine.counts import RunnerCounts, with_act, with_commands
+from strata.engine.read_facts import with_geometry, with_takeover
 
 DigestOf = Callable[[memoryview], int]
 MAX_RECOVERIES = 3
 TOLD_SCRATCH_BYTES = 4 * MIB
 """A class of at least so much that a slab would have saved is told of (`lending.md` 3.3)."""
 log = logging.getLogger(__name__)
-_TOUCHING = GenerationRequest("touch", (0, 0, 0), 1, SamplingParams(temperature=0.0))
+_GREEDY = SamplingParams(temperature=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,14 @@ class RunnerSnapshot:
     ledger: Ledger
     parked: ParkedConversations
     checkpoints: Checkpoints
+
+
+def _touching(plan: Plan) -> list[GenerationRequest]:
+    """Requests that share nothing, as many as there are ways to read."""
+    short_tokens = plan.options.policy.short_read_tokens
+    num_tokens = min(max(3, short_tokens + 1), plan.options.context_tokens - 1)
+    requests = [GenerationRequest("touch", (0,) * num_tokens, 1, _GREEDY)]
+    return [*requests, GenerationRequest("touch", (1, 1, 1), 1, _GREEDY)] if short_tokens else requests
 
 
 class Runner:
@@ -146,17 +156,22 @@ class Runner:
                 self._device.capture(draft_graph(rows), draft_launches(self._recipe, rows=rows))
                 if committed := commit_launches(self._recipe, rows=rows):
                     self._device.capture(commit_graph(rows), committed)
+        for rows in read_rows(plan):
+            launches = read_launches(self._recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
+            self._device.capture(read_graph(rows), launches)
         self._step(Started())
         if self._is_touched:
             self._touch()
             self._step(Started())  # the touch has brought home what was lent from the start
 
     def _touch(self) -> None:
-        """A request of its own, read in a chunk and answered by a window; it counts for nothing."""
-        self.begin(_TOUCHING)
-        while not isinstance(outcome := self.advance(is_cancelled=False), HasClosed):
-            if isinstance(outcome, HasSampled):
-                self.end()
+        """A request of its own, read in a chunk and answered by a window, and one that windows read where they do; they
+        count for nothing."""
+        for request in _touching(self._recipe.plan):
+            self.begin(request)
+            while not isinstance(outcome := self.advance(is_cancelled=False), HasClosed):
+                if isinstance(outcome, HasSampled):
+                    self.end()
         self._counts = self._began = RunnerCounts(scratch_classes=self._counts.scratch_classes)
         self._publish()
 
@@ -166,7 +181,7 @@ class Runner:
         before, had_segments = self._counts, self._state.at.segments is not None
         self._read = NO_READ
         self._step(Began(request))
-        facts, plan = _with_takeover(self._read, self._state), self._recipe.plan
+        facts, plan = with_takeover(self._read, self._state), self._recipe.plan
         fresh_tokens = len(request.prompt_ids) - facts.read_from
         policy, moves_block = plan.options.policy, plan.moves_block
         declined = policy.decline(fresh_tokens, is_out=had_segments, moves_block=moves_block)
@@ -265,7 +280,7 @@ class Runner:
             self._reclaim_began_s = self._clock()
         elif was_restoring and not self._state.at.is_restoring:
             self._note_home()
-        before, self._read = self._read, _with_geometry(self._read, self._state, self._recipe.plan)
+        before, self._read = self._read, with_geometry(self._read, self._state, self._recipe.plan)
         if self._read.slab_bytes > before.slab_bytes:
             self._counts = replace(self._counts, slab_bytes=self._counts.slab_bytes + self._read.slab_bytes)
         self._order(orders)
@@ -354,33 +369,3 @@ class Runner:
         if min(words[:num_sampled]) < 0:  # how a card says it: its programs cannot raise
             raise DeviceError("sample: no token can follow: no finite logit, or NaN")
         return tuple(words[:num_sampled])
-
-
-def _with_takeover(read: ReadFacts, state: State) -> ReadFacts:
-    """What the request that has just begun takes over."""
-    if not isinstance(state, Parking | Restoring):
-        return replace(read, read_from=len(state.at.session.ids))
-    takeover = state.takeover
-    read = replace(read, read_from=takeover.read_from)
-    if isinstance(takeover.restore, Checkpoint):
-        return replace(read, checkpoint_tokens=takeover.restore.position)
-    return replace(read, unparked_tokens=takeover.read_from - takeover.kept if takeover.restore else 0)
-
-
-def _with_geometry(read: ReadFacts, state: State, plan: Plan) -> ReadFacts:
-    """How the request is read, once that is decided."""
-    if read.chunk_tokens or not isinstance(state, Lending | Reading):
-        return read
-    loan = state.at.loan
-    has_segments = state.at.segments is not None or (isinstance(state, Lending) and state.takes_segments)
-    layout = state.layout if isinstance(state, Lending) else state.chunk.layout
-    return replace(
-        read,
-        chunk_tokens=layout.chunk_tokens,
-        ring_slots=len(layout.ring),
-        lent_slots=len(loan.slots) if loan else 0,
-        lent_bytes=loan.extent.size_bytes if loan else 0,
-        slab_bytes=layout.slab_bytes,
-        room_slots=len(state.at.room.slots) if state.at.room else 0,
-        moved_segments=plan.zone.num_segments if plan.zone and has_segments else 0,
-    )

@@ -28,6 +28,9 @@ BROKEN = Broken("the engine failed while it worked on this request; the server's
 def read_line(timings: Timings) -> str:
     """One line a read, for the log."""
     read = timings.read
+    if read.window_rows:
+        rows = f"windows of {read.window_rows} row{'s' * (read.window_rows > 1)}"
+        return f"read {timings.prompt_n} tokens from {read.read_from}: {rows}{_parts(read)}"
     if not read.chunk_tokens:
         return f"read {timings.prompt_n} token behind {read.read_from} of the session{_parts(read)}"
     ring = f"{read.ring_slots - read.room_slots} + {read.room_slots}" if read.room_slots else f"{read.ring_slots}"

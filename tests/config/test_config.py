@@ -167,3 +167,18 @@ def test_a_slab_that_nobody_would_work_in_is_told(device: DeviceChoice, has_slab
     config = ServeConfig("m", device, switches=LendingSwitches(mmq_slab=has_slab))
     line = "STRATA_MMQ_SLAB=1 has no effect on the twin: its programs need no scratch on the card"
     assert slab_notices(config) == [line] * is_told
+
+
+@pytest.mark.parametrize(
+    ("config", "short_read"),
+    [
+        (ServeConfig("m"), 0),
+        (ServeConfig("m", short_read_tokens=9), 9),
+        (ServeConfig("m", mtp=Mtp()), 64),
+        (ServeConfig("m", mtp=Mtp(), spec_rows=1), 0),
+        (ServeConfig("m", spec_rows=4), 0),
+        (ServeConfig("m", mtp=Mtp(), short_read_tokens=0), 0),
+    ],
+)
+def test_windows_read_short_prompts_where_they_have_several_rows(config: ServeConfig, short_read: int):
+    assert config.short_read == short_read

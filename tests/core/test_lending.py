@@ -103,6 +103,8 @@ ALL = LendingPolicy(room_min_tokens=10, is_elastic=True, lends_block=True, lends
         (ALL, 300, False, Declined("block_deferred", "")),
         (replace(ALL, lends_block=False), 300, False, Declined("", "")),
         (replace(ALL, room_min_tokens=0), 1, False, Declined("", "1 fresh tokens of 300")),
+        (replace(ALL, repeat_min_tokens=10, short_read_tokens=64), 64, False, Declined("", "read by windows")),
+        (replace(ALL, repeat_min_tokens=10, short_read_tokens=64), 65, False, Declined("block_deferred", "")),
         (replace(ALL, repeat_min_tokens=NEVER), 5_000, True, Declined("block_deferred", "")),
         (replace(ALL, repeat_min_tokens=NEVER), 5_000, False, Declined("", "taken once, at start")),
     ],

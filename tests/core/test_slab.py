@@ -159,3 +159,18 @@ def test_the_slab_of_a_read_with_moved_segments_lies_in_its_own_bytes(has_slab: 
     place = read.extent if has_slab else plan.region("scratch")
     assert read.layout.scratch
     assert all(place.contains(access.extent) for access in read.layout.scratch.values())
+
+
+def test_a_plan_lends_where_reads_borrow_or_a_room_may_open():
+    lends, alone = planned(False), plan_card(lending_inventory(), 8 * MIB, OPTIONS)
+    roomy = plan_card(drafting_inventory(), 8 * MIB, replace(OPTIONS, policy=LendingPolicy(room_min_tokens=0)))
+    assert isinstance(alone, Plan) and isinstance(roomy, Plan)
+    assert lends.lends and roomy.lends and not alone.lends
+    assert alone.lendable is None is roomy.lendable
+
+
+def test_an_elastic_loan_without_slots_to_borrow_is_refused_before_the_slab_is():
+    options = replace(OPTIONS, policy=LendingPolicy(is_elastic=True), segment_bytes=1 << 12, min_cache_slots=None)
+    found = plan_card(drafting_inventory(), 1 << 20, replace(options, has_slab=True))
+    assert isinstance(found, Refusal)
+    assert found.reason.startswith("elastic loan refused: reads must borrow cache slots; no loan: ")

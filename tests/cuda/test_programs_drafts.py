@@ -122,3 +122,16 @@ def test_what_is_drafted_behind_a_loan_has_the_bits_of_no_loan(tmp_path: Path):
             assert (counts.room_bytes > 0, counts.num_segment_loans > 0) == (way == "room", way == "elastic")
     assert seen[0][2].num_drafts > 0
     assert seen[1:] == seen[:1] * 2
+
+
+@SOAK
+@pytest.mark.parametrize("family", ["qwen35moe", "glm4moe"])
+def test_a_prompt_that_windows_read_is_near_one_that_the_reference_reads_in_a_chunk(tmp_path: Path, family: str):
+    """Tier E3: several rows a window, recurrent state that moves on without a journal, the drafter's K/V filled."""
+    path, options = write(tmp_path, family), PlanOptions(64, window_rows=3)
+    with real_card(path, options, mtp=Mtp()) as card:
+        sampled, expected, facts = card.serve(IDS, max_tokens=3), list(card.logits), card.runner.draft_facts()
+    with drafting(path, replace(options, policy=LendingPolicy(short_read_tokens=64))) as card:
+        assert card.serve(IDS, max_tokens=3) == sampled
+        assert (card.runner.read_facts().window_rows, card.runner.draft_facts()) == (3, facts)
+        assert_near(card.logits, expected, BOUND)

@@ -22,7 +22,7 @@ def test_segments_that_came_home_are_verified_and_the_map_has_every_byte_of_the_
     for switch in SWITCHES:
         monkeypatch.setenv(switch, "1")
     command = [sys.executable, "-m", "strata", "serve", str(lend_model), *OPTIONS, *SEGMENTS, "--verify-lent"]
-    body = {"prompt": list(range(1, 41)), "max_tokens": 2, "temperature": 0}
+    body = {"prompt": list(range(1, 101)), "max_tokens": 2, "temperature": 0}
     with child_server(command) as server, connect(server.url) as client:
         before = get_json(client, "/debug/card")
         read = client.post("/v1/completions", json=body).json()["timings"]["read"]

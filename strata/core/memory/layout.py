@@ -78,8 +78,10 @@ def carve_pass(
     )
 
 
-def carve_verifier(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> VerifierLayout:
-    buffers = carve_pass(bump, inventory, max_rows=max_rows, work=inventory.window_work)
+def carve_verifier(bump: Bump, inventory: ModelInventory, *, max_rows: int, reads: bool = False) -> VerifierLayout:
+    """`reads`: windows read prompts too, and so fill the drafter's K/V."""
+    work = (*inventory.window_work, *(inventory.draft_work if reads else ()))
+    buffers = carve_pass(bump, inventory, max_rows=max_rows, work=work)
     window = WindowBuffers(
         logits=bump.take(max_rows * inventory.vocab_size * FLOAT_BYTES),
         params=bump.take(SAMPLING_BYTES),

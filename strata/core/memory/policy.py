@@ -22,7 +22,8 @@ class LendingPolicy:
     """What the switches of `lending.md` 3 ask for. `room_min_tokens`: a request that reads at least so many fresh
     tokens takes the room. The elastic loan lends the verifier's buffers, and block and head where it says so; it is out
     at start, and taken again for reads of `repeat_min_tokens` and more. `retains_startup`: the first read keeps the
-    geometry planned at start. `is_verified`: digests of what came home are held against the pack."""
+    geometry planned at start. `is_verified`: digests of what came home are held against the pack. Reads of at most
+    `short_read_tokens` fresh tokens go through decode windows, which need nothing but the room's own threshold."""
 
     room_min_tokens: int = NEVER
     is_elastic: bool = False
@@ -31,6 +32,11 @@ class LendingPolicy:
     retains_startup: bool = False
     repeat_min_tokens: int = NEVER
     is_verified: bool = False
+    short_read_tokens: int = 0
+
+    def is_short(self, fresh_tokens: int) -> bool:
+        """Whether windows read so many; the last fresh token is always a window's."""
+        return 1 < fresh_tokens <= self.short_read_tokens
 
     def decline(self, fresh_tokens: int, *, is_out: bool, moves_block: bool) -> Declined:
         """For a request that reads `fresh_tokens`; `is_out`: it has the elastic loan of the start. `moves_block`: some
@@ -48,6 +54,8 @@ class LendingPolicy:
             return "off"
         if self.repeat_min_tokens == NEVER:
             return "taken once, at start"
+        if self.is_short(fresh_tokens):
+            return "read by windows"
         return _too_few(fresh_tokens, least=self.repeat_min_tokens)
 
 

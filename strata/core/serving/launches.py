@@ -105,19 +105,20 @@ def launch_embed(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
     )
 
 
-def launch_mixer(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
+def launch_mixer(recipe: Recipe, lane: Lane, *, layer: int, rows: int, are_kept: bool = True) -> Launch:
     """What lets the rows see the tokens before them: attention, or the recurrent layer in its place."""
-    launch = launch_recurrent if recipe.plan.inventory.is_recurrent(layer) else launch_attention
-    return launch(recipe, lane, layer=layer, rows=rows)
+    if recipe.plan.inventory.is_recurrent(layer):
+        return launch_recurrent(recipe, lane, layer=layer, rows=rows, are_kept=are_kept)
+    return launch_attention(recipe, lane, layer=layer, rows=rows)
 
 
-def launch_recurrent(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
-    """The state is read and written whole; it must stand at the position of the first row. Rows of a window behind its
-    first may be taken back, so such a window writes the layer's journal instead."""
+def launch_recurrent(recipe: Recipe, lane: Lane, *, layer: int, rows: int, are_kept: bool) -> Launch:
+    """The state is read and written whole; it must stand at the position of the first row. Rows behind the first that
+    are not surely `are_kept` may be taken back, so they go to the layer's journal instead."""
     plan, lane = recipe.plan, lane.of(programs.RECURRENT)
     state = Access(plan.state[layer], "state")
     hidden = lane.rows_of(lane.buffers.hidden, rows)
-    journal = plan.verifier.journals[layer] if lane.stream is Stream.VERIFIER and rows > 1 else None
+    journal = None if are_kept or rows == 1 else plan.verifier.journals[layer]
     return Launch(
         lane.stream,
         programs.RECURRENT,
@@ -304,14 +305,20 @@ def feed_forward_launches(
 def window_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[Launch, ...]:
     """One decode window from tokens to sampled ids: what is captured as a graph."""
     lane = window_lane(recipe.plan)
+    layers = layer_launches(recipe, rows=rows, table_version=table_version, are_kept=False)
+    return (*layers, launch_head(recipe, lane, rows=rows), launch_sample(recipe, lane, rows=rows))
+
+
+def layer_launches(recipe: Recipe, *, rows: int, table_version: int, are_kept: bool) -> tuple[Launch, ...]:
+    """From tokens through all layers, in the verifier's buffers."""
+    lane = window_lane(recipe.plan)
     launches = [launch_embed(recipe, lane, rows=rows)]
     for layer in range(recipe.plan.inventory.num_layers):
         experts = None
         if recipe.is_moe(layer):
             experts = launch_window_experts(recipe, lane, layer=layer, rows=rows, table_version=table_version)
-        launches.append(launch_mixer(recipe, lane, layer=layer, rows=rows))
+        launches.append(launch_mixer(recipe, lane, layer=layer, rows=rows, are_kept=are_kept))
         launches += feed_forward_launches(recipe, lane, layer=layer, rows=rows, experts=experts)
-    launches += [launch_head(recipe, lane, rows=rows), launch_sample(recipe, lane, rows=rows)]
     return tuple(launches)
 
 

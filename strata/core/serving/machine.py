@@ -5,6 +5,7 @@
     Idle --Began--> Lending --> Reading --(layer by layer, chunk by chunk)--> Closing --> Windowing --Ended--> Idle
       |                '- given up ------------.---- given up ------------------'-> Settling ---------------^ ^
       |--- no slots needed -------> Reading    '--------------------------------------^                       |
+      |--- few tokens ------------> ShortReading --(window by window)--> Windowing; given up: Settling        |
       '--- all but the last token in the session -----------------------------------------> Windowing --------'
 
 The prompt path reads tokens up to n - 2; the first window, of one row, takes token n - 1 and gives the first sampled
@@ -25,7 +26,6 @@ from dataclasses import dataclass, replace
 from strata.core.commands import Command, Copy, CopyPair, Record, Stream, Wait
 from strata.core.lending.loan import PROMPT, reserve
 from strata.core.lending.room import Room
-from strata.core.lending.segments import Act
 from strata.core.memory.layout import INT32_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
@@ -39,9 +39,11 @@ from strata.core.serving.parking import Parking, Restoring, park, restore, save_
 from strata.core.serving.prefix import NO_SESSION
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
+from strata.core.serving.settling import PROMPT_STREAMS, closing_streams, settled, window_streams
+from strata.core.serving.short_reads import read_window
 from strata.core.serving.standing import Standing, notify, tell_home
 from strata.core.serving.startup import mend
-from strata.core.serving.states import Closing, Homing, Idle, Lending, Reading, Settling, State, Windowing
+from strata.core.serving.states import Closing, Homing, Idle, Lending, Reading, Settling, ShortReading, State, Windowing
 from strata.core.serving.steps import (
     Arrived,
     Began,
@@ -57,7 +59,6 @@ from strata.core.serving.steps import (
 from strata.core.serving.windows import commit, drafts, first_inputs, next_rows, window
 
 NO_ORDERS = Orders()
-PROMPT_STREAMS = (Stream.PROMPT, Stream.COPY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +113,16 @@ class Machine:
                 return self._end(replace(state.window, at=state.at), state.token_ids)
             case Windowing(), Ended(token_ids):
                 return self._end(state, token_ids)
+            case ShortReading(), Arrived():
+                return self._next_short(state)
+            case ShortReading(), Ended():
+                return self._settle(self._given_up(state.at))
             case Reading(), Ended():
                 return self._close(_read_until(state.at, state.chunk), None)
             case (Lending(), Ended()) | (Closing(request=None), Arrived()) | (Closing(), Ended()):
                 return self._settle(state.at)
             case Settling(), (Arrived() | Ended()):
-                at, acts = _settled(state.at)
+                at, acts = settled(state.at)
                 return Idle(replace(at, is_broken=False)), Orders(acts=acts)
             case _, Broke():
                 at = replace(state.at, session=NO_SESSION, is_broken=True, checks=(), room=self._lost_room(state.at))
@@ -154,6 +159,8 @@ class Machine:
         takes_segments = has_segments and at.segments is None
         if path_tokens == 0:
             return self._first_window(at, request, has_room=has_room)
+        if policy.is_short(fresh_tokens):
+            return self._short_read(at, request, has_room=has_room)
         keeps_startup = at.segments is not None and policy.retains_startup
         planned_tokens = plan.options.context_tokens if keeps_startup else path_tokens
         read = plan.read(planned_tokens, has_segments=has_segments)
@@ -168,6 +175,47 @@ class Machine:
         at, notice = notify(at, (Stream.VERIFIER,))
         return Lending(at, request, read.layout, takes_segments), cleared.then(notice)
 
+    def _short_read(self, at: Standing, request: GenerationRequest, *, has_room: bool) -> tuple[State, Orders]:
+        """Windows read on what is at home, so what is out from the start comes first. A room opens and closes."""
+        at, orders, later = bring_home(self.plan, self.places, at)
+        return self._short_window(at, request, self._passing_room(orders, has_room=has_room).then(later))
+
+    def _short_window(self, at: Standing, request: GenerationRequest, orders: Orders) -> tuple[State, Orders]:
+        """As many rows as a window has, and up to the next cut at which a state is left."""
+        start, version = len(at.session.ids), at.table_version
+        rows = min(self.plan.verifier.max_rows, self._next_end(at, request) - start)
+        given = read_window(self.plan, request.prompt_ids, start=start, rows=rows, table_version=version)
+        at, notice = notify(at, window_streams(at))
+        return ShortReading(at, request, rows), orders.then(given).then(notice)
+
+    def _next_short(self, state: ShortReading) -> tuple[State, Orders]:
+        at, acts = settled(state.at)
+        ids, start = state.request.prompt_ids, len(at.session.ids)
+        at = replace(at, session=at.session.grown(*ids[start : start + state.rows]))
+        orders = Orders(acts=acts)
+        if len(at.session.ids) in at.checkpoints.wanted(ids, self.turn_ends):
+            at, saved = save_state(self.plan, at, Stream.VERIFIER)
+            orders = orders.then(saved)
+        if len(at.session.ids) < len(ids) - 1:
+            return self._short_window(at, state.request, orders)
+        after, first = self._first_window(at, state.request)
+        return after, orders.then(first)
+
+    def _next_end(self, at: Standing, request: GenerationRequest) -> int:
+        """Where what reads next must stop: at a cut at which a state is left, or ahead of the last token."""
+        ends = (*at.checkpoints.wanted(request.prompt_ids, self.turn_ends), len(request.prompt_ids) - 1)
+        return next(end for end in ends if end > len(at.session.ids))
+
+    def _passing_room(self, orders: Orders, *, has_room: bool) -> Orders:
+        """No chunk is read, so a room opens and closes behind the acts of `orders`, and no byte of it is written."""
+        if not has_room:
+            return orders
+        room = Room(self.plan.block, self.plan.room, first_slot=0)
+        return replace(orders, acts=(*orders.acts, room.open, room.close))
+
+    def _given_up(self, at: Standing) -> Standing:
+        return replace(at, session=at.session.after_giving_up(self.plan.inventory.state_kinds))
+
     def _commit(
         self, at: Standing, request: GenerationRequest, layout: PromptLayout, *, takes_segments: bool
     ) -> tuple[State, Orders]:
@@ -181,8 +229,7 @@ class Machine:
     ) -> tuple[State, Orders]:
         """The next chunk of the prompt, from where the session ends to the next cut at which a state is left."""
         lane, staging, start = prompt_lane(layout), self.plan.staging, len(at.session.ids)
-        ends = (*at.checkpoints.wanted(request.prompt_ids, self.turn_ends), len(request.prompt_ids) - 1)
-        rows = min(layout.chunk_tokens, next(end for end in ends if end > start) - start)
+        rows = min(layout.chunk_tokens, self._next_end(at, request) - start)
         chunk = open_chunk(self.recipe, layout, resident, start=start, rows=rows, ring=ring)
         chunk, copies = run_ahead(self.plan, chunk)
         ids = request.prompt_ids[start : start + rows]
@@ -243,9 +290,9 @@ class Machine:
         at = replace(state.at, session=state.at.session.grown(*ids[chunk.start : chunk.start + chunk.rows]))
         saved = Orders()
         if len(at.session.ids) in at.checkpoints.wanted(ids, self.turn_ends):
-            at, saved = save_state(self.plan, at)
+            at, saved = save_state(self.plan, at, Stream.PROMPT)
         if len(at.session.ids) == len(ids) - 1:
-            after, orders = self._close(_read_until(at, chunk), state.request, _closing_streams(at))
+            after, orders = self._close(_read_until(at, chunk), state.request, closing_streams(at))
         else:
             after, orders = self._open_chunk(at, state.request, chunk.layout, chunk.ring, chunk.resident)
         return after, saved.then(orders)
@@ -255,7 +302,7 @@ class Machine:
     ) -> tuple[State, Orders]:
         """Drain `streams`. The verifier's stream waits for the prompt stream too: K/V and state are handed over."""
         if request is None:
-            at = replace(at, session=at.session.after_giving_up(self.plan.inventory.state_kinds))
+            at = self._given_up(at)
         handover = (Record(Stream.PROMPT, "chunk_done"), Wait(Stream.VERIFIER, "chunk_done"))
         at, notice = notify(at, streams)
         return Closing(at, request), Orders((), handover).then(notice)
@@ -269,7 +316,7 @@ class Machine:
         if at.is_broken:
             at = replace(at, table_version=at.table_version + 1)
             orders = orders.then(mend(self.plan, self.places, version=at.table_version))
-        at, notice = notify(at, _window_streams(at))
+        at, notice = notify(at, window_streams(at))
         return Settling(at), orders.then(notice)
 
     def _lost_room(self, at: Standing) -> Room | None:
@@ -291,9 +338,7 @@ class Machine:
         elif at.loan is not None:
             at, told = tell_home(at)
             orders = orders.then(told)
-        if has_room:
-            room = Room(self.plan.block, self.plan.room, first_slot=0)
-            orders = replace(orders, acts=(*orders.acts, room.open, room.close))
+        orders = self._passing_room(orders, has_room=has_room)
         state = Windowing(at, request, request.prompt_ids[-1], num_left=request.max_tokens)
         return self._window(state, orders.then(first_inputs(self.plan, request)), later)
 
@@ -304,7 +349,7 @@ class Machine:
 
     def _next_window(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
         """Behind a window of which `token_ids` were taken. Nothing is lent any more, so the drafter may run."""
-        at, acts = _settled(state.at)
+        at, acts = settled(state.at)
         at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
         num_left = state.num_left - len(token_ids)
         rows = next_rows(self.plan, position=len(at.session.ids), num_left=num_left)
@@ -318,9 +363,9 @@ class Machine:
         at = replace(state.at, session=state.at.session.grown(state.token_id, *token_ids[:-1]))
         committed = self._committed(state, token_ids)
         if not committed.commands and not at.is_coming_home:
-            at, acts = _settled(at)
+            at, acts = settled(at)
             return Idle(at), Orders(acts=acts)
-        at, notice = notify(replace(at, checks=()), _window_streams(at))
+        at, notice = notify(replace(at, checks=()), window_streams(at))
         return Settling(at), replace(committed, checks=state.at.checks).then(notice)
 
     def _committed(self, state: Windowing, token_ids: tuple[int, ...]) -> Orders:
@@ -334,32 +379,11 @@ class Machine:
             inputs = Orders((), (Record(Stream.VERIFIER, "inputs"), Wait(Stream.COPY, "inputs")))
             launched = inputs.then(launched).then(later)
         orders = orders.then(launched)
-        streams = (Stream.VERIFIER,) if state.at.is_coming_home else _window_streams(state.at)
+        streams = (Stream.VERIFIER,) if state.at.is_coming_home else window_streams(state.at)
         at, notice = notify(state.at, streams)
         return replace(state, at=at), orders.then(notice)
-
-
-def _settled(at: Standing) -> tuple[Standing, tuple[Act, ...]]:
-    """What was awaited behind a way home has been reached: whatever loan there was is over, and the room closes."""
-    if at.loan is not None:
-        at.loan.check_settled(at.ledger)
-    if at.segments is not None:
-        at.segments.check_settled(at.backing)
-    acts = (at.room.close,) if at.room is not None and at.ledger.is_owner(PROMPT, at.room.extent) else ()
-    return replace(at, loan=None, room=None, segments=None), acts
 
 
 def _read_until(at: Standing, chunk: ChunkState) -> Standing:
     """The read ends here, so it is known which slots of the room it wrote."""
     return at if at.room is None else replace(at, room=replace(at.room, num_entries=chunk.ring.num_issued))
-
-
-def _closing_streams(at: Standing) -> tuple[Stream, ...]:
-    """A whole read has waited for each of its ring copies. With a room, what is still on the copy stream are copies
-    home, for which the first window need not wait."""
-    return PROMPT_STREAMS if at.room is None else (Stream.PROMPT,)
-
-
-def _window_streams(at: Standing) -> tuple[Stream, ...]:
-    """Behind which everything is home, the drafter's block too."""
-    return (Stream.VERIFIER, Stream.COPY) if at.is_lending else (Stream.VERIFIER,)

@@ -104,12 +104,12 @@ def restore(plan: Plan, at: Standing, request: GenerationRequest, takeover: Take
     return Restoring(at, request, takeover), copies.then(notice)
 
 
-def save_state(plan: Plan, at: Standing) -> tuple[Standing, Orders]:
-    """Card to host, the state behind the session, on the prompt stream: behind the chunk that moved it there, ahead of
-    the one that moves it on."""
+def save_state(plan: Plan, at: Standing, stream: Stream) -> tuple[Standing, Orders]:
+    """Card to host, the state behind the session, on the stream that reads: behind what moved it there, ahead of what
+    moves it on."""
     checkpoints, placed = at.checkpoints.place(len(at.session.ids))
     sides = _placed(_states(plan), checkpoint_place(plan, placed))
-    return replace(at, checkpoints=checkpoints), _copies(Stream.PROMPT, (CopyPair(*pair) for pair in sides))
+    return replace(at, checkpoints=checkpoints), _copies(stream, (CopyPair(*pair) for pair in sides))
 
 
 @dataclass(frozen=True, slots=True)

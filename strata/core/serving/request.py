@@ -51,6 +51,7 @@ class ReadFacts:
 
     read_from: int = 0
     chunk_tokens: int = 0
+    window_rows: int = 0  # of the windows that read it, where none but windows did
     ring_slots: int = 0
     ring_entries: int = 0  # blobs that went through the ring
     lent_slots: int = 0  # of the expert cache

@@ -39,6 +39,15 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class ShortReading:
+    """A window of `rows` rows reads the tokens behind the session's."""
+
+    at: Standing
+    request: GenerationRequest
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Closing:
     """Streams are draining; `request` goes on to its first window, None if it was given up."""
 
@@ -74,7 +83,7 @@ class Homing:
     token_ids: tuple[int, ...]
 
 
-State = Idle | Parking | Restoring | Lending | Reading | Closing | Settling | Windowing | Homing
+State = Idle | Parking | Restoring | Lending | Reading | ShortReading | Closing | Settling | Windowing | Homing
 
 
 def first_state(plan: Plan) -> Idle:

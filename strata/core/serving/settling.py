@@ -1,0 +1,31 @@
+"""Which streams must be awaited before the next thing may happen, and what is over once they are."""
+
+from dataclasses import replace
+
+from strata.core.commands import Stream
+from strata.core.lending.loan import PROMPT
+from strata.core.lending.segments import Act
+from strata.core.serving.standing import Standing
+
+PROMPT_STREAMS = (Stream.PROMPT, Stream.COPY)
+
+
+def settled(at: Standing) -> tuple[Standing, tuple[Act, ...]]:
+    """What was awaited behind a way home has been reached: whatever loan there was is over, and the room closes."""
+    if at.loan is not None:
+        at.loan.check_settled(at.ledger)
+    if at.segments is not None:
+        at.segments.check_settled(at.backing)
+    acts = (at.room.close,) if at.room is not None and at.ledger.is_owner(PROMPT, at.room.extent) else ()
+    return replace(at, loan=None, room=None, segments=None), acts
+
+
+def closing_streams(at: Standing) -> tuple[Stream, ...]:
+    """A whole read has waited for each of its ring copies. With a room, what is still on the copy stream are copies
+    home, for which the first window need not wait."""
+    return PROMPT_STREAMS if at.room is None else (Stream.PROMPT,)
+
+
+def window_streams(at: Standing) -> tuple[Stream, ...]:
+    """Behind which everything is home, the drafter's block too."""
+    return (Stream.VERIFIER, Stream.COPY) if at.is_lending else (Stream.VERIFIER,)
