@@ -28,6 +28,7 @@ PROGRAMS_OF = {
     "recurrent": (programs.RECURRENT,),
     "moe": (programs.ROUTER, programs.SHARED, programs.EXPERTS),
     "ffn": (programs.FFN,),
+    "draft input": (programs.DRAFT_INPUT,),
 }
 """Which programs of a chunk work in each."""
 

@@ -102,8 +102,8 @@ def test_a_reply_with_drafts_has_the_ids_logits_and_state_of_one_without(tmp_pat
 LONGER = tuple((5 * i * i + 3 * i) % 256 for i in range(20))
 LOANS = {
     "none": (60, LendingPolicy()),
-    "room": (34, LendingPolicy(room_min_tokens=0, is_verified=True)),
-    "elastic": (34, LendingPolicy(is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=2)),
+    "room": (41, LendingPolicy(room_min_tokens=0, is_verified=True)),
+    "elastic": (41, LendingPolicy(is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=2)),
 }
 
 

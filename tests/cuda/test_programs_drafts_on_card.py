@@ -114,7 +114,7 @@ def test_what_is_drafted_behind_a_loan_has_the_bits_of_no_loan(tmp_path: Path, f
     """The block is at home byte for byte, and no bit of a logit or a draft is another; also behind a continuation."""
     path, seen = write(tmp_path, family), []
     plain = options_of(family, window_rows=3)
-    for options, arena_bytes in ((plain, 128 * MIB), (lending(ROOM), 30 * MIB), (lending(ELASTIC), 30 * MIB)):
+    for options, arena_bytes in ((plain, 128 * MIB), (lending(ROOM), 34 * MIB), (lending(ELASTIC), 34 * MIB)):
         with model_on_card(path, options, mtp=Mtp(), arena_bytes=arena_bytes) as card:
             talk: list[object] = []
             for ids in (IDS, (*IDS, *range(7)), IDS[::-1]):

@@ -42,13 +42,14 @@ def fill_draft_kv(recipe: Recipe, lane: Lane, *, rows: int) -> tuple[Launch, ...
     buffers, layer = lane.buffers, recipe.plan.inventory.num_layers
     hidden = lane.rows_of(buffers.hidden, rows)
     tokens = lane.rows_of(buffers.next_tokens, rows)
-    kv, filling = Access(recipe.plan.kv[layer], "kv"), lane.of(programs.DRAFT_KV)
+    kv = Access(recipe.plan.kv[layer], "kv")
+    fusing, filling = lane.of(programs.DRAFT_INPUT), lane.of(programs.DRAFT_KV)
     fuse = Launch(
         lane.stream,
         programs.DRAFT_INPUT,
-        DraftInputArgs(rows, buffers, tokens.extent, hidden.extent),
+        DraftInputArgs(rows, fusing.buffers, tokens.extent, hidden.extent),
         reads=(tokens, hidden, *weights_read(recipe, programs.DRAFT_INPUT, None)),
-        writes=(hidden, lane.rows_of(buffers.normed, rows), *lane.scratch),
+        writes=(hidden, lane.rows_of(buffers.normed, rows), *fusing.scratch),
     )
     fill = Launch(
         lane.stream,
