@@ -8,7 +8,9 @@ journal of a window whose rows may be taken back. Formulas: `kernels/reference/d
 
 One program of the delta net = some columns of one value head's matrix, which stay in its registers from the first row
 to the last. A column needs no other, a row is the same instructions whatever came before it, and `commit` adds and
-multiplies what the row itself did (`fma` written out, so that no compiler chooses): no bit depends on cuts.
+multiplies what the row itself did: no bit depends on cuts. `fma` is written out where it is meant, and the compiler
+fuses nothing: in a sum of squares over lanes it would leave each lane's own product exact and the others' rounded, so
+every lane would have another key, and the one that is noted would not be the one that was used.
 """
 
 import triton

@@ -119,6 +119,7 @@ def delta_rows(
         epsilon,
         shape.width**-0.5,
         **shape.matrices,
+        enable_fp_fusion=False,
     )
 
 
@@ -149,7 +150,7 @@ def delta_chunk(
 def commit(journal: Tensor, state: Tensor, shape: DeltaShape) -> None:
     """The state moves on by the rows of the journal, f32 [rows that stand, journal_floats]."""
     matrices = shape.parts(state)[0]
-    delta.commit_kernel[shape.grid](journal, matrices, journal.shape[0], **shape.matrices)
+    delta.commit_kernel[shape.grid](journal, matrices, journal.shape[0], **shape.matrices, enable_fp_fusion=False)
     remember(journal, state, shape)
 
 

@@ -6,7 +6,9 @@ where it is and means nothing by itself. Whoever may open the folder sees it, wh
 
 import fcntl
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from strata.core.errors import ConfigError
 
@@ -14,31 +16,56 @@ LOCK_FOLDER = Path("/tmp")
 """The same for every process of the machine, whatever its TMPDIR."""
 
 
-class CardLock:
-    """Held until `close`. Raises ConfigError where another process, or another card of this one, holds it."""
+@dataclass(slots=True)
+class _Held:
+    file: int
+    num_users: int
 
-    __slots__ = ("_file", "path")
+
+_held: dict[Path, _Held] = {}
+_held_mutex = Lock()
+
+
+class CardLock:
+    """Held until `close`. A process may hold it several times, for arenas that it compares. Raises ConfigError where
+    another process holds it."""
+
+    __slots__ = ("path",)
 
     def __init__(self, uuid: str, *, folder: Path) -> None:
         self.path = folder / f"strata-{uuid}.lock"
-        try:
-            self._file = _open(self.path)
-        except OSError as error:
-            raise ConfigError(
-                f"device=cuda refused: the lock file {self.path} cannot be opened: {error.strerror}; make it readable "
-                "for this user, or remove it"
-            ) from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(self._file)
-            raise ConfigError(
-                f"device=cuda refused: another process lends memory of card {uuid} (it holds {self.path}); stop it, or "
-                "choose another card with CUDA_VISIBLE_DEVICES"
-            ) from error
+        with _held_mutex:
+            if self.path in _held:
+                _held[self.path].num_users += 1
+            else:
+                _held[self.path] = _Held(_locked(self.path, uuid), num_users=1)
 
     def close(self) -> None:
-        os.close(self._file)
+        with _held_mutex:
+            held = _held[self.path]
+            held.num_users -= 1
+            if held.num_users == 0:
+                del _held[self.path]
+                os.close(held.file)
+
+
+def _locked(path: Path, uuid: str) -> int:
+    try:
+        file = _open(path)
+    except OSError as error:
+        raise ConfigError(
+            f"device=cuda refused: the lock file {path} cannot be opened: {error.strerror}; make it readable for this "
+            "user, or remove it"
+        ) from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(file)
+        raise ConfigError(
+            f"device=cuda refused: another process lends memory of card {uuid} (it holds {path}); stop it, or choose "
+            "another card with CUDA_VISIBLE_DEVICES"
+        ) from error
+    return file
 
 
 def _open(path: Path) -> int:

@@ -1,5 +1,6 @@
 """One process a card while loans are on: invariant 45."""
 
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -20,15 +21,25 @@ signal.pause()
 """
 
 
-def test_a_second_holder_is_refused_by_name_and_the_next_one_is_not(tmp_path: Path) -> None:
-    """Two opens of one process are two, as those of two processes are."""
-    lock = CardLock(UUID, folder=tmp_path)
-    assert lock.path.name == f"strata-{UUID}.lock"
-    with pytest.raises(ConfigError, match=f"another process lends memory of card {UUID}.*CUDA_VISIBLE_DEVICES"):
-        CardLock(UUID, folder=tmp_path)
+def test_a_process_may_hold_it_several_times_and_others_wait_for_the_last(tmp_path: Path) -> None:
+    """As whoever compares two arenas of one card does."""
+    first, second = (CardLock(UUID, folder=tmp_path) for _ in range(2))
+    assert first.path.name == f"strata-{UUID}.lock"
+    first.close()
+    assert not can_be_had(tmp_path)
     CardLock(UUID.replace("1", "2"), folder=tmp_path).close()
-    lock.close()
-    CardLock(UUID, folder=tmp_path).close()
+    second.close()
+    assert can_be_had(tmp_path)
+
+
+def can_be_had(folder: Path) -> bool:
+    """By another process."""
+    with (folder / f"strata-{UUID}.lock").open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def test_a_killed_process_has_let_go_of_it(tmp_path: Path) -> None:
@@ -36,7 +47,7 @@ def test_a_killed_process_has_let_go_of_it(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD, UUID, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None and child.stdout.readline() == "held\n"
-        with pytest.raises(ConfigError, match="another process"):
+        with pytest.raises(ConfigError, match=f"another process lends memory of card {UUID}.*CUDA_VISIBLE_DEVICES"):
             CardLock(UUID, folder=tmp_path)
         child.kill()
     lock = CardLock(UUID, folder=tmp_path)

@@ -1,5 +1,6 @@
 """From a plan to a card with its weights: refused with numbers where the host cannot hold them; then nothing stays."""
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -100,16 +101,21 @@ def test_a_card_without_attributes_is_refused_and_given_back(planned: PlannedMod
 
 
 def test_a_card_whose_memory_is_lent_is_locked_until_it_is_closed(tmp_path: Path) -> None:
-    """Invariant 45: the second one is refused before it takes anything, and a plan that lends nothing asks nobody."""
+    """Invariant 45: another process is refused before it takes anything, and a plan that lends nothing asks nobody."""
     path = write_random_model(tmp_path / "lends.gguf", arch="qwen3moe", experts=64, **{**SMALL, "ffn": 64}, layers=1)
     lending = plan_on_card(path, PlanOptions(64, chunk_tokens=16, min_cache_slots=3), arena_bytes=40 * SEGMENT_BYTES)
     alone = plan_on_card(path, PlanOptions(64, chunk_tokens=16, num_cache_slots=7), arena_bytes=64 * SEGMENT_BYTES)
     assert lending.plan.lends and not alone.plan.lends
-    with fake_driver() as fake, fake_driver() as other:
-        first = opened(lending, fake)
-        with pytest.raises(ConfigError, match="another process lends memory of card GPU-"):
-            opened(lending, other)
-        assert other.leftovers() == {}
-        opened(alone, other).close()
-        first.close()
-        opened(lending, other).close()
+    with fake_driver() as fake:
+        device = opened(lending, fake)
+        (path,) = tmp_path.glob("strata-GPU-*.lock")
+        with path.open() as file:
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            device.close()
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as another process would
+            with pytest.raises(ConfigError, match="another process lends memory of card GPU-"):
+                opened(lending, fake)
+            assert fake.leftovers() == {}
+            opened(alone, fake).close()
+        opened(lending, fake).close()
