@@ -136,8 +136,8 @@ def fill_packed(device: CudaDevice, planned: PlannedModel, form: CardForm, *, pa
         for name, home in pack.weights.items():
             reader.read_dense(name, device.host(home))
         for layer, row in enumerate((*pack.blobs, pack.block)):
-            for expert, home in enumerate(row):
-                reader.read_blob(layer=layer, expert=expert, target=device.host(home))
+            if row:
+                reader.read_blobs(layer=layer, targets=[device.host(home) for home in row])
     if packing.type == "cuda":
         torch.cuda.empty_cache()  # what packing took of the card is no part of the arena
 

@@ -34,7 +34,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kernels.triton.formats import FLOAT_TYPES, FORMATS, GRID_TYPES, Q4_K, Q5_K, Q6_K, Q8_0, Format, planes
+from kernels.triton.formats import FLOAT_TYPES, FORMATS, GRID_TYPES, Q4_K, Q5_K, Q6_K, Q8_0, Format, card_type, planes
 
 
 @cache
@@ -66,6 +66,19 @@ def pack(data: Tensor, type_id: int, *, rows: int, columns: int) -> Tensor:
     tail = _field(blocks, form.tail)
     parts = [words, high, _by_column(scales, rows), None if tail is None else _by_column(tail, rows)]
     return torch.cat([part.reshape(-1) for part in parts if part is not None])
+
+
+def pack_many(data: Tensor, type_id: int, *, rows: int, columns: int) -> Tensor:
+    """data: uint8 [n, bytes], n matrices of one shape in file form -> uint8 [n, packed_bytes], for the launches of one.
+    ValueError as `pack`."""
+    count = len(data)
+    packed = pack(data.reshape(-1), type_id, rows=count * rows, columns=columns)
+    parts, start = [], 0
+    for per_row, width in planes(card_type(type_id), columns=columns):
+        end = start + per_row * width * count * rows
+        parts.append(packed[start:end].view(per_row, count, rows * width).transpose(0, 1).reshape(count, -1))
+        start = end
+    return torch.cat(parts, dim=1)
 
 
 def pack_rows(

@@ -1,14 +1,16 @@
 """Reads a model into the form in which a card holds it (`card_form.py`): each matrix is packed on its way in.
 
-    file --preadv--> a piece of whole rows, PIECE_BYTES at most --device--> packed there --> its rows in the target
+    file --preadv--> a piece of PIECE_BYTES or less --device--> packed there --> its places in the targets
 
+A piece is whole rows of a large matrix, or that matrix of several experts: a card's launches cost as much for a small
+piece, and hold the interpreter.
 Several threads each take one piece at a time, so what is held beside the target is num_threads pieces and what packing
 one of them takes. The files are read side by side; what packs are a few dozen operations a piece, which a card does
 while the next are read. Knows nothing of where the target lies.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -19,9 +21,10 @@ import gguf
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from kernels.triton.formats import card_type
-from kernels.triton.packing import pack_rows
+from kernels.triton.packing import pack_many, pack_rows
 from strata.core.errors import ModelError
 from strata.model.card_form import CardForm, CardMatrix
 from strata.model.file_identity import shown
@@ -30,8 +33,8 @@ from strata.model.pack_reader import PackReader
 from strata.model.quant_types import QUANT_TYPES
 from strata.model.spec import BlobPart, ModelSpec
 
-PIECE_BYTES = 4 * 1024 * 1024
-MAX_THREADS = 16
+PIECE_BYTES = 8 * 1024 * 1024
+MAX_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,14 @@ class _Source:
     path: Path
     offset_bytes: int
     type_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where one expert's matrix comes from and goes to."""
+
+    source: _Source
+    target: memoryview
 
 
 class PackedReader(AbstractContextManager["PackedReader"]):
@@ -86,30 +97,63 @@ class PackedReader(AbstractContextManager["PackedReader"]):
         values = gguf.quants.dequantize(data, gguf.GGMLQuantizationType(info.type_id))
         target[:] = values.astype("<f4").tobytes()
 
-    def read_blob(self, *, layer: int, expert: int, target: memoryview) -> None:
-        """Gate, up and down of one expert as its layer's CardBlob says; bytes between parts become zero. The drafter is
-        layer `num_layers`."""
+    def read_blobs(self, *, layer: int, targets: Sequence[memoryview]) -> None:
+        """Gate, up and down of every expert, each as the layer's CardBlob says; bytes between parts become zero. The
+        drafter is layer `num_layers`."""
         blob, layout = self._form.blobs[layer], self._spec.blob_of(layer)
         assert blob is not None and layout is not None, f"layer {layer} is dense"
-        assert target.nbytes == blob.size_bytes, (layer, target.nbytes, blob.size_bytes)
+        assert all(target.nbytes == blob.size_bytes for target in targets), (layer, blob.size_bytes)
         end_bytes = 0
         for role, part, matrix in (
             ("gate", layout.gate, blob.gate),
             ("up", layout.up, blob.up),
             ("down", layout.down, blob.down),
         ):
-            target[end_bytes : matrix.offset_bytes] = bytes(matrix.offset_bytes - end_bytes)
+            places = []
+            for expert, target in enumerate(targets):
+                target[end_bytes : matrix.offset_bytes] = bytes(matrix.offset_bytes - end_bytes)
+                source = _part_source(part, expert, f"{role} of expert {expert} of layer {layer}")
+                places.append(_Place(source, target[matrix.offset_bytes : matrix.end_bytes]))
+            self._read_experts(part, matrix, places)
             end_bytes = matrix.end_bytes
-            source = _part_source(part, expert, f"{role} of expert {expert} of layer {layer}")
-            self._read_matrix(source, matrix, target[matrix.offset_bytes : end_bytes])
+
+    def _read_experts(self, part: BlobPart, matrix: CardMatrix, places: Sequence[_Place]) -> None:
+        if part.size_bytes > PIECE_BYTES:
+            for place in places:
+                self._read_matrix(place.source, matrix, place.target)
+            return
+        step = PIECE_BYTES // part.size_bytes
+        for first in range(0, len(places), step):
+            self._start(self._pack_experts, part.size_bytes, matrix, places[first : first + step])
 
     def _read_matrix(self, source: _Source, matrix: CardMatrix, target: memoryview) -> None:
         row_bytes = QUANT_TYPES[source.type_id].row_bytes(matrix.columns)
         for first_row, num_rows in _pieces(matrix.rows, row_bytes):
-            self._await_some(at_most=2 * self._num_threads)
-            self._running.add(
-                self._threads.submit(self._pack_piece, source, matrix, target, row_bytes, first_row, num_rows)
-            )
+            self._start(self._pack_piece, source, matrix, target, row_bytes, first_row, num_rows)
+
+    def _start(self, work: Callable[..., None], *arguments: object) -> None:
+        self._await_some(at_most=2 * self._num_threads)
+        self._running.add(self._threads.submit(work, *arguments))
+
+    def _pack_experts(self, size_bytes: int, matrix: CardMatrix, places: Sequence[_Place]) -> None:
+        data = np.empty((len(places), size_bytes), np.uint8)
+        for place, row in zip(places, data, strict=True):
+            self._reader.read_bytes(place.source.path, place.source.offset_bytes, row.data)
+        on_device = torch.from_numpy(data).to(self._device)
+        try:
+            packed = self._pack(places[0].source, on_device, matrix)
+        except ModelError:
+            for place, one in zip(places, on_device, strict=True):  # to say whose weight it is
+                self._pack(place.source, one.unsqueeze(0), matrix)
+            raise
+        for place, row in zip(places, packed.cpu(), strict=True):
+            torch.from_numpy(np.frombuffer(place.target, np.uint8)).copy_(row)
+
+    def _pack(self, source: _Source, data: Tensor, matrix: CardMatrix) -> Tensor:
+        try:
+            return pack_many(data, source.type_id, rows=matrix.rows, columns=matrix.columns)
+        except ValueError as error:
+            raise _unpackable(source, error) from None
 
     def _pack_piece(
         self, source: _Source, matrix: CardMatrix, target: memoryview, row_bytes: int, first_row: int, num_rows: int
@@ -121,9 +165,7 @@ class PackedReader(AbstractContextManager["PackedReader"]):
         try:
             pack_rows(piece, source.type_id, whole, **sizes)
         except ValueError as error:
-            raise ModelError(
-                f"{shown(source.path)}: {quoted(source.name)} cannot be packed for a card: {error}"
-            ) from None
+            raise _unpackable(source, error) from None
 
     def _read(self, source: _Source, offset_bytes: int, size_bytes: int) -> NDArray[np.uint8]:
         data = np.empty(size_bytes, np.uint8)
@@ -136,6 +178,10 @@ class PackedReader(AbstractContextManager["PackedReader"]):
             done, self._running = wait(self._running, return_when=FIRST_COMPLETED)
             for future in done:
                 future.result()
+
+
+def _unpackable(source: _Source, error: ValueError) -> ModelError:
+    return ModelError(f"{shown(source.path)}: {quoted(source.name)} cannot be packed for a card: {error}")
 
 
 def _part_source(part: BlobPart, expert: int, name: str) -> _Source:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kernels.triton.formats import F16, PACKED_TYPES, card_type, packed_bytes
 from kernels.triton.packing import pack as pack_tensor
-from kernels.triton.packing import pack_rows
+from kernels.triton.packing import pack_many, pack_rows
 from tests.kernels_triton.unpacking import Bytes, unpack
 
 
@@ -75,3 +75,14 @@ def test_a_matrix_packed_in_two_pieces_is_the_one_packed_whole(type_id, seed, ro
 @pytest.mark.parametrize("type_id", [0, 1, 30, *PACKED_TYPES])
 def test_every_other_type_is_computed_as_it_is(type_id):
     assert card_type(type_id) == type_id
+
+
+@pytest.mark.parametrize("type_id", [0, 1, 30, 6, 10, *PACKED_TYPES])
+@given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 4), count=st.integers(1, 4))
+def test_many_matrices_are_packed_as_each_of_them(type_id, seed, rows, count):
+    block, block_bytes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType(type_id)]
+    columns = max(32, 2 * block)
+    shape = (count, rows * columns // block * block_bytes)
+    data = np.random.default_rng(seed).integers(0, 60, shape, dtype=np.uint8)
+    packed = pack_many(torch.from_numpy(data), type_id, rows=rows, columns=columns).numpy()
+    assert packed.tolist() == [pack(one, type_id, rows=rows, columns=columns).tolist() for one in data]

@@ -48,11 +48,13 @@ def packed(data: NDArray[np.uint8], type_id: int, *, rows: int, columns: int) ->
     return pack(torch.from_numpy(data), type_id, rows=rows, columns=columns).numpy().tobytes()
 
 
+@pytest.mark.parametrize("piece_bytes", [1500, 25_000])
 @pytest.mark.parametrize("quant", QUANTS)
 def test_every_matrix_is_packed_and_every_vector_is_f32(
-    quant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quant: str, piece_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packed_reader, "PIECE_BYTES", 1500)
+    """In pieces of a few rows, and of some experts."""
+    monkeypatch.setattr(packed_reader, "PIECE_BYTES", piece_bytes)
     spec = model(tmp_path, quant, ("Q8_0", quant, "Q5_0"))
     form = card_form(spec)
     dense = {name: bytearray(matrix.size_bytes) for name, matrix in form.dense.items()}
@@ -61,8 +63,7 @@ def test_every_matrix_is_packed_and_every_vector_is_f32(
         for name, target in dense.items():
             reader.read_dense(name, memoryview(target))
         for layer, row in enumerate(blobs):
-            for expert, target in enumerate(row):
-                reader.read_blob(layer=layer, expert=expert, target=memoryview(target))
+            reader.read_blobs(layer=layer, targets=[memoryview(target) for target in row])
     drafter = spec.drafter
     assert drafter is not None
     with PackReader(spec) as plain:
@@ -113,12 +114,12 @@ def test_a_weight_that_the_card_form_cannot_hold_names_file_and_matrix(tmp_path:
     spec = spec_of(open_model(path))
     form = card_form(spec)
     assert form.blobs[0] is not None
-    target = bytearray(form.blobs[0].size_bytes)
+    targets = [memoryview(bytearray(form.blobs[0].size_bytes)) for _ in range(4)]
     with (
         pytest.raises(ModelError, match=r"m\.gguf: 'gate of expert 2 of layer 0' cannot be packed.*Q5_0.*65,504"),
         PackedReader(spec, form, device=CPU) as reader,
     ):
-        reader.read_blob(layer=0, expert=2, target=memoryview(target))
+        reader.read_blobs(layer=0, targets=targets)
 
 
 @pytest.mark.slow
