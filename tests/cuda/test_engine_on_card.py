@@ -34,14 +34,15 @@ WHY_NO_CARD = why_no_card()
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.skipif(WHY_NO_CARD is not None, reason=str(WHY_NO_CARD))]
 
-NUM_TOKENS = 64
+NUM_TOKENS, BOUND = 64, 1e-3
 WRITTEN = ("F32", "F16", "BF16", "MXFP4")
 """Types that the fixtures quantize; all others come as random blocks."""
 
 
 @pytest.mark.parametrize("quant", [*QUANTS, *WRITTEN])
 def test_logits_and_greedy_text_are_the_references(quant: str, tmp_path: Path):
-    """A window multiplies in f32 as the reference does; the prompt is one token, so every position is a window's."""
+    """A window multiplies in f32 as the reference does; the prompt is one token, so every position is a window's. K and
+    V are rounded to f16, where a last bit may fall the other way: behind a near tie two replies are two replies."""
     path = tmp_path / "model.gguf"
     if quant in WRITTEN:
         write_random_model(path, arch="qwen3moe", quant=quant, experts=8, **SHAPE)
@@ -52,10 +53,16 @@ def test_logits_and_greedy_text_are_the_references(quant: str, tmp_path: Path):
         expected_ids, expected = card.serve((5,), max_tokens=NUM_TOKENS), list(card.logits)
     with model_on_card(path, options) as card:
         ids = card.serve((5,), max_tokens=NUM_TOKENS)
+        num_decided = 0
         for ours, row in zip(card.logits, expected, strict=True):
             theirs = torch.frombuffer(bytearray(row), dtype=torch.float32)
-            assert (ours - theirs).abs().max() < 1e-3 * theirs.abs().max()
-    assert ids == expected_ids
+            largest, (first, second) = theirs.abs().max(), theirs.topk(2).values
+            assert (ours - theirs).abs().max() < BOUND * largest
+            if first - second < 2 * BOUND * largest:
+                break
+            num_decided += 1
+    assert ids[:num_decided] == expected_ids[:num_decided]
+    assert num_decided >= 10
 
 
 def test_mixed_requests_take_no_memory_and_compile_nothing(tmp_path: Path):
