@@ -1,8 +1,9 @@
 """What the twin says that a card should take, beside what it took: the real core over the virtual card in virtual time.
 
-    python -m bench.predict MODEL --pace bench/results/pace-h200.json --vram 8GiB --ctx 16512 [--measured bench.json]
+    python -m bench.predict MODEL --pace PACE.json --vram 8GiB --ctx 16512 [--measured bench.json]
 
-Needs the file's header alone, no card and no torch. The pace says how long programs, copies and launches take on the
+Needs the file's header alone, no card and no torch. PACE.json is what `read_pace` reads: figures of a card, from
+`python -m bench.profile_card` and `strata doctor`. It says how long programs, copies and launches take on the
 card in question; how they overlap, what waits for what and which bytes cross the link is the core's business, and what
 is predicted. A token's experts are drawn evenly, as weights of no meaning choose them. `--measured`: what `strata bench
 --json` printed for the same options.
@@ -69,7 +70,7 @@ def read_pace(path: Path) -> Pace:
     return Pace({name: paces.get(name, ProgramPace(0)) for name in NAMES}, **given)
 
 
-class Reading(SymbolicPayload):
+class PackReads(SymbolicPayload):
     """Programs run, for what they read in the pack alone."""
 
     def run(self, program: Program, args: Any, scope: LaunchScope) -> None:
@@ -90,7 +91,7 @@ class Twin:
             behind_bytes=plan.behind_bytes,
             parked_bytes=parked_space_bytes(plan),
         )
-        self._plan, self._payload = plan, Reading(description)
+        self._plan, self._payload = plan, PackReads(description)
         resident = resident_blobs(plan)
         arena, pack = description.arena_address, description.pack_address
         addresses = {

@@ -172,7 +172,7 @@ def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int
     """With --trace, one that keeps what it is told and what it asks of the device."""
     plan, config = planned.plan, planned.config
     reads = dense_reads(planned.spec)
-    recipe, pause = Recipe(plan, reads), _pause_of(device)
+    recipe, pause = Recipe(plan, reads), _pause_of(planned, device)
     is_touched = not config.device.is_virtual
     if config.trace_file is None:
         return Runner(device, recipe, terminators, pause, is_touched=is_touched, digest=digest_of, clock=time.monotonic)
@@ -195,10 +195,10 @@ def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int
     )
 
 
-def _pause_of(device: Device) -> Callable[[], None]:
-    """What the engine does while its device has nothing to report."""
-    if isinstance(device, SimDevice):
-        return lambda: None  # it has done all that was submitted
+def _pause_of(planned: PlannedModel, device: Device) -> Callable[[], None]:
+    """What the engine does while its device has nothing to report. The twin has done all that was submitted."""
+    if planned.config.device.is_virtual:
+        return partial(time.sleep, 5e-5)
     from strata.boot_card import rest_of
 
     return rest_of(device)

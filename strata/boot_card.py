@@ -130,7 +130,18 @@ def _drafter(spec: ModelSpec) -> CardDrafter:
 
 
 def fill_packed(device: CudaDevice, planned: PlannedModel, form: CardForm, *, packing: torch.device) -> None:
-    """Every weight from the file, packed on `packing`, to its place in the host master."""
+    """Every weight from the file, packed on `packing`, to its place in the host master. Raises ConfigError where a card
+    has no room for that beside its arena."""
+    try:
+        _fill_packed(device, planned, form, packing)
+    except torch.OutOfMemoryError as error:
+        raise ConfigError(
+            f"vram refused: weights are packed on the card, and beside the arena of {planned.plan.arena_bytes:,} B it "
+            f"has too little left: {str(error).splitlines()[0]}; lower --vram by a GiB"
+        ) from error
+
+
+def _fill_packed(device: CudaDevice, planned: PlannedModel, form: CardForm, packing: torch.device) -> None:
     pack = planned.plan.pack
     with PackedReader(planned.spec, form, device=packing) as reader:
         for name, home in pack.weights.items():

@@ -30,10 +30,10 @@ from strata.trace.compared import Played
 from strata.trace.digest import positional_digest
 from strata.trace.faults import FaultyDevice
 from strata.trace.forced import ForcedDevice
+from strata.trace.mark_space import mark_space_of
 from strata.trace.marks import marks_by_step
 from strata.trace.order import Late
 from strata.trace.replay import Hooks, ReplayStalled, program_names, replay
-from strata.trace.room import room_of
 from strata.trace.spread import Spread, SpreadDevice
 
 PATIENCE_S = 20.0
@@ -88,15 +88,15 @@ class ReplayCard:
 
     def _open(self, trace: CommandTrace, spread: Spread) -> tuple[CudaDevice, Fingerprints]:
         made: list[Fingerprints] = []
-        room = room_of(trace)
+        space = mark_space_of(trace)
 
         def make_programs(description: DeviceDescription, limits: CardLimits) -> Programs:
             del limits
             fingerprints = Fingerprints(
                 spread,
                 arena_address=description.arena_address,
-                row_words=room.row_words,
-                marks=room.marks,
+                row_words=space.row_words,
+                marks=space.marks,
                 is_pinned=self._api is None,
                 launch=self._launch,
             )

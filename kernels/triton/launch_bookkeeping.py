@@ -54,6 +54,7 @@ def accept(
     tables: of `launch_sampling.sample`, whose counts grow; params: as there; tokens: int32 [rows], what was drafted in
     all but the first, which becomes the last token that stands; sampled: int32 [rows]; num_sampled: int64 [1]; header:
     int64, [0] = position."""
+    assert result.numel() <= MAX_WINDOW_ROWS, result.shape
     bookkeeping.accept_kernel[(1,)](
         result,
         num_sampled,

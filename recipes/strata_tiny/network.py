@@ -21,7 +21,7 @@ from recipes.strata_tiny.model import (
 from recipes.strata_tiny.shape import TinyShape
 
 DEPTHS = 3
-"""Drafts behind each token that are trained and judged: what `--spec 3` uses."""
+"""Drafts behind each token that are trained and judged: what `--spec 4` uses."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,11 +183,11 @@ class Clocked:
             if settings.max_steps is not None:
                 share = max(share, run.step / settings.max_steps)
             is_last = share >= 1
-            if is_last or len(pending) == LOG_STEPS:
-                self._write(pending)
+            if (is_last or len(pending) == LOG_STEPS) and not self._write(pending):
+                source = self.batches.from_step(run.step)
             if is_last:
                 break
-            if time.monotonic() - saved_s > settings.checkpoint_seconds:
+            if not pending and time.monotonic() - saved_s > settings.checkpoint_seconds:  # what was looked at alone
                 run.save(self.folder)
                 saved_s = time.monotonic()
             pending.append(self._step(next(source), run.rate_scale * rate_at(share)))
@@ -209,8 +209,9 @@ class Clocked:
         measured = torch.stack([losses.text.detach(), *drafts[:DEPTHS], losses.balance.detach(), norm.detach()])
         return (run.step, tokens, run.seconds, rate), measured
 
-    def _write(self, pending: deque[tuple[tuple[float, ...], Tensor]]) -> None:
-        """Where a loss is no number the run goes back to its last checkpoint, with half the rate from there on."""
+    def _write(self, pending: deque[tuple[tuple[float, ...], Tensor]]) -> bool:
+        """Where a loss is no number the run goes back to its last checkpoint, with half the rate from there on, and the
+        answer is False."""
         lines = [(*known, *measured.tolist()) for known, measured in pending]
         pending.clear()
         if any(not math.isfinite(line[4]) or not math.isfinite(line[-1]) for line in lines):
@@ -219,7 +220,7 @@ class Clocked:
             self.run.load(self.folder)
             _forget_rows_behind(self.folder, self.run.step)
             self.run.seconds, self.run.rate_scale = seconds, 0.5 * scale
-            return
+            return False
         _write_rows(self.folder, [_spelled(line) for line in lines], "a")
         if lines and (self.run.step // LOG_STEPS) % 5 == 0:
             first, last = lines[0], lines[-1]
@@ -228,6 +229,7 @@ class Clocked:
                 f"step {last[0]:.0f}  {last[2]:.0f} s  {speed / 1e6:.2f} M tok/s  rate {last[3]:.3f}  "
                 f"text {last[4]:.3f}  drafts {last[5]:.3f} {last[6]:.3f} {last[7]:.3f}  balance {last[8]:.3f}"
             )
+        return True
 
 
 def _spelled(line: tuple[float, ...]) -> tuple[str, ...]:

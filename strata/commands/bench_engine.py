@@ -59,6 +59,7 @@ class Engine:
             chunk_tokens=facts.chunk_tokens,
             ring_slots=facts.ring_slots,
             room_slots=facts.room_slots,
+            read_rows=facts.window_rows,
             num_hits=last.counts.expert_reads_hit - first.counts.expert_reads_hit,
             num_misses=last.counts.expert_reads_missed - first.counts.expert_reads_missed,
             num_windows=num_windows - 1,

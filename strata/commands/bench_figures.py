@@ -16,7 +16,7 @@ from strata.model.spec import ModelSpec
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """Measured in the same run, in units a second; None where there is no such card."""
+    """Measured in the same run: bytes, bytes and operations a second."""
 
     link_bytes_s: float
     memory_bytes_s: float
@@ -26,8 +26,8 @@ class Ceilings:
 @dataclass(frozen=True, slots=True)
 class Served:
     """One request. `prompt_s` ends when the first token is there, `decode_s` begins there. Of the prompt: bytes copied
-    to the card, `room_bytes` of them home into the block, and how it was read. Of the windows: expert reads from the
-    card (`num_hits`) and over the link (`num_misses`)."""
+    to the card, `room_bytes` of them home into the block, and how it was read, in chunks or by windows of `read_rows`.
+    Of the windows behind: expert reads from the card (`num_hits`) and over the link (`num_misses`)."""
 
     prompt_tokens: int
     fresh_tokens: int
@@ -39,6 +39,7 @@ class Served:
     chunk_tokens: int
     ring_slots: int
     room_slots: int
+    read_rows: int
     num_hits: int
     num_misses: int
     num_windows: int
@@ -152,6 +153,7 @@ def turn_figures(rounds: Sequence[Served]) -> dict[str, Any]:
         "fresh_tokens": first.fresh_tokens,
         "rounds": len(rounds),
         "chunk_tokens": first.chunk_tokens,
+        "read_rows": first.read_rows,
         "ring_slots": first.ring_slots,
         "room_slots": first.room_slots,
         "ttft_ms": spread([served.prompt_s * 1e3 for served in rounds]),

@@ -63,7 +63,7 @@ def _replay_decisions(text: str, options: ReplayOptions) -> int:
     recorded = record_decisions(text, name=options.trace.name)
     _export(recorded.commands, options)
     if options.device != "twin":
-        return run_on_card(recorded.commands, options, kind="decisions")
+        return run_on_card(recorded.commands, options, kind="decisions", failure=recorded.failure)
     failure = recorded.failure
     report: dict[str, Any] = {
         "kind": "decisions",

@@ -16,8 +16,9 @@ from strata.trace.marks import Difference
 from strata.trace.replay import FIRST_LINE, Deviation
 
 
-def run_on_card(trace: CommandTrace, options: ReplayOptions, *, kind: str) -> int:
-    """The exit code. Raises ConfigError where there is no card, or card or host have too little memory."""
+def run_on_card(trace: CommandTrace, options: ReplayOptions, *, kind: str, failure: Exception | None = None) -> int:
+    """The exit code. `failure`: what ended the world of these commands on the twin. Raises ConfigError where there is
+    no card, or card or host have too little memory."""
     from strata.boot_replay import replay_on_card
 
     try:
@@ -25,7 +26,8 @@ def run_on_card(trace: CommandTrace, options: ReplayOptions, *, kind: str) -> in
     except DeviceError as error:  # a replay that stalls, a card that is lost
         print(f"{options.trace}: {one_line(str(error))}", file=sys.stderr)
         return 1
-    wrong = list(_wrong(trace, twin, orders))
+    wrong = [] if failure is None else [f"the world: {type(failure).__name__}: {failure}"]
+    wrong += _wrong(trace, twin, orders)
     is_equal = all(order.is_equal for order in orders)
     if options.is_json:
         print(json.dumps(_report(trace, options.device, kind, twin, orders) | {"wrong": wrong}, indent=2))
@@ -63,11 +65,15 @@ def _wrong(trace: CommandTrace, twin: Played | None, orders: tuple[OrderFound, .
 
 def describe_difference(trace: CommandTrace, difference: Difference) -> str:
     step = difference.step
-    what = "nothing" if difference.found is None else f"mark={difference.found:016x}"
+    found, expected = (_mark(value) for value in (difference.found, difference.expected))
     return (
-        f"line {step.line}, {_about(trace, step.line)}: read {step.index + 1} of it in lane {step.lane} found {what}, "
-        f"not mark={difference.expected:016x}"
+        f"line {step.line}, {_about(trace, step.line)}: read {step.index + 1} of it in lane {step.lane} found {found}, "
+        f"not {expected}"
     )
+
+
+def _mark(value: int | None) -> str:
+    return "nothing" if value is None else f"mark={value:016x}"
 
 
 def _describe(trace: CommandTrace, deviation: Deviation) -> str:
@@ -115,8 +121,8 @@ def _twin(trace: CommandTrace, twin: Played) -> dict[str, Any]:
 
 
 def _difference(difference: Difference) -> dict[str, Any]:
-    found = None if difference.found is None else f"{difference.found:016x}"
-    return {**asdict(difference.step), "expected": f"{difference.expected:016x}", "found": found}
+    found, expected = (None if value is None else f"{value:016x}" for value in (difference.found, difference.expected))
+    return {**asdict(difference.step), "expected": expected, "found": found}
 
 
 def _deviations(trace: CommandTrace, deviations: tuple[Deviation, ...]) -> list[dict[str, Any]]:

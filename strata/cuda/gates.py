@@ -84,8 +84,10 @@ class Gates:
             if self._arena.backing(Extent(start, end - start)) != (None,):
                 self._driver.call("cuMemsetD8Async", self._arena.address + start, value, end - start, self._own)
             start = end
+        deadline_s = time.monotonic() + self._patience_s
         while not self._driver.is_done("cuStreamQuery", self._own):
-            pass
+            if time.monotonic() > deadline_s:
+                raise DeviceError(f"{extent} was not overwritten in {self._patience_s:g} s")
 
     def close(self) -> None:
         self._view.release()

@@ -59,11 +59,15 @@ def _locked(path: Path, uuid: str) -> int:
         ) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    except OSError as error:
         os.close(file)
+        if isinstance(error, BlockingIOError):
+            raise ConfigError(
+                f"device=cuda refused: another process lends memory of card {uuid} (it holds {path}); stop it, or "
+                "choose another card with CUDA_VISIBLE_DEVICES"
+            ) from error
         raise ConfigError(
-            f"device=cuda refused: another process lends memory of card {uuid} (it holds {path}); stop it, or choose "
-            "another card with CUDA_VISIBLE_DEVICES"
+            f"device=cuda refused: {path} cannot be locked: {error.strerror}; lend nothing, or mend its file system"
         ) from error
     return file
 

@@ -28,7 +28,9 @@ class OrderFound:
 
     @property
     def is_equal(self) -> bool:
-        return self.difference is None and self.wrong_run is None
+        """The card refused nothing either, beside what it had refused when the trace was recorded."""
+        is_refused = any(deviation.found for deviation in self.replayed.deviations)
+        return self.difference is None and self.wrong_run is None and not is_refused
 
 
 def compare_orders(twin: Played | None, on_card: Mapping[str, Played]) -> tuple[OrderFound, ...]:
@@ -55,4 +57,5 @@ def _first_wrong_run(expected: Sequence[RunDigest], found: Sequence[RunDigest]) 
     """Where one of them has none, something was refused, and that is told by itself."""
     if not expected or not found:
         return None
-    return next((run for run in found if run not in set(expected)), None)
+    right = set(expected)
+    return next((run for run in found if run not in right), None)

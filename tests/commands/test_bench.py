@@ -43,6 +43,7 @@ def served(**changes: Any) -> Served:
         "chunk_tokens": 4096,
         "ring_slots": 200,
         "room_slots": 0,
+        "read_rows": 0,
         "num_hits": 12_000,
         "num_misses": 12_000,
         "num_windows": 64,

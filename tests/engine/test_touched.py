@@ -1,5 +1,6 @@
 """A card whose programs were all run once at start is as ready as one whose were not."""
 
+from dataclasses import replace
 from functools import partial
 
 from strata.core.memory.policy import NO_LENDING, LendingPolicy
@@ -38,3 +39,15 @@ def test_a_touch_counts_for_nothing():
     served = card(NO_LENDING)
     assert len(served.commands) > len(card(NO_LENDING, is_touched=False).commands)
     assert served.runner.snapshot().counts == RunnerCounts()
+
+
+def test_a_touch_leaves_no_conversation_behind():
+    """Not where short reads make it two requests, and parking is on."""
+    options = replace(
+        test_elastic.options(LendingPolicy(room_min_tokens=0, short_read_tokens=64)),
+        parked_bytes=1 << 20,
+        window_rows=3,
+    )
+    make_runner = partial(FirstExpert, terminators=(1, 2), pause=lambda: None, is_touched=True)
+    served = symbolic_card(drafting_inventory(), options, arena_bytes=test_elastic.ARENA_BYTES, make_runner=make_runner)
+    assert not served.runner.snapshot().parked.listed

@@ -24,9 +24,9 @@ from strata.trace.digest import positional_digest
 from strata.trace.entries import Captured
 from strata.trace.fingerprint import fingerprint_programs
 from strata.trace.looks import Looks, looks_of
+from strata.trace.mark_space import mark_space_of
 from strata.trace.marks import Difference, Step, first_difference, marks_by_step
 from strata.trace.replay import program_names
-from strata.trace.room import room_of
 from tests.trace.builders import SIZES, recorded
 
 COPY, VERIFIER = Stream.COPY, Stream.VERIFIER
@@ -64,8 +64,8 @@ def test_looks_are_at_what_is_taken_left_and_named(asked: Launch, looks: Looks) 
 @pytest.mark.parametrize("name", ["refill_cannot_be_repeated", "failed_event_ignored"])
 def test_there_is_room_for_all_that_a_watched_replay_notes(name: str) -> None:
     trace = recorded(name).commands
-    room = room_of(trace)
-    rows, marks = set(), dict.fromkeys(room.marks, 0)
+    space = mark_space_of(trace)
+    rows, marks = set(), dict.fromkeys(space.marks, 0)
 
     def fingerprint(memory, args) -> None:  # type: ignore[no-untyped-def]
         rows.add((args.reads, args.writes))
@@ -78,8 +78,8 @@ def test_there_is_room_for_all_that_a_watched_replay_notes(name: str) -> None:
     )
     assert found.deviations == ()
     assert {lane: len(lines) for lane, lines in found.lines.items()} == {lane: n for lane, n in marks.items() if n}
-    assert all(number <= room.marks[lane] for lane, number in marks.items())
-    assert 0 < sum(2 + 2 * len(reads + writes) for reads, writes in rows) <= room.row_words
+    assert all(number <= space.marks[lane] for lane, number in marks.items())
+    assert 0 < sum(2 + 2 * len(reads + writes) for reads, writes in rows) <= space.row_words
 
 
 def test_marks_go_by_line_and_a_lane_may_be_short() -> None:

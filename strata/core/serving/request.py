@@ -62,9 +62,7 @@ class ReadFacts:
     room_bytes: int = 0  # copied back into the block, since the read had written there
     moved_segments: int = 0  # behind the arena
     restored_bytes: int = 0  # copied back into regions that were away
-    reclaim_ms: float = (
-        0.0  # from the order to bring home what was lent until the host knew that it was; 0: nothing was
-    )
+    reclaim_ms: float = 0.0  # from the order to bring home what was lent until the host knew that it was; 0: nothing
     no_room: str = ""  # why the room was not taken; "" where it was
     no_segments: str = ""  # why the elastic loan was not
     parked_bytes: int = 0  # of the conversation before, copied to host memory

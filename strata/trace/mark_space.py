@@ -14,7 +14,7 @@ SPAN_WORDS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class MarkSpace:
     """`row_words`: numbers that say what launches and looks read and write, two for each and two for each extent.
     `marks`: by lane. Never too few of either."""
 
@@ -22,7 +22,7 @@ class Room:
     marks: Mapping[str, int]
 
 
-def room_of(trace: CommandTrace) -> Room:
+def mark_space_of(trace: CommandTrace) -> MarkSpace:
     asked = [entry.asked if isinstance(entry, Refused) else entry for entry in trace.entries]
     most_entries = max((len(e.publishes.entries) for e in asked if isinstance(e, Copy) and e.publishes), default=0)
     marks: Counter[str] = Counter()
@@ -49,7 +49,7 @@ def room_of(trace: CommandTrace) -> Room:
                 marks[lane_of_graph(name)] += 0
             case _:
                 pass
-    return Room(words, dict(marks))
+    return MarkSpace(words, dict(marks))
 
 
 def _row(num_extents: int) -> int:
