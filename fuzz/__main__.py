@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import signal
 import sys
 import time
@@ -24,16 +25,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="worlds from seeds, until time is up; exit code 1 when one of them fails")
-    run.add_argument("--seconds", type=float, default=60.0, help="of the whole campaign (default: %(default)s)")
+    run.add_argument("--seconds", type=_seconds, default=60.0, help="of the whole campaign (default: %(default)s)")
     run.add_argument("--seed", type=int, default=0, help="of the first world; the next one has the next number")
-    run.add_argument("--max-failures", type=int, default=5, help="stop at so many (default: %(default)s)")
+    run.add_argument("--max-failures", type=_count, default=5, help="stop at so many (default: %(default)s)")
     run.add_argument("--traces", type=Path, help="folder for a minimized trace of each failure")
     run.add_argument("--json", action="store_true", help="one JSON object, with every pair that was seen")
     mutants = commands.add_parser("mutants", help="planted bugs; exit code 1 when one that can show lives")
-    mutants.add_argument("--seconds", type=float, default=600.0, help="for all of them together")
-    mutants.add_argument("--mutants", type=Path, default=MUTANTS, help="folder of planted bugs, see fuzz/planted.py")
+    mutants.add_argument("--seconds", type=_seconds, default=600.0, help="for all of them together")
+    mutants.add_argument("--mutants", type=_folder, default=MUTANTS, help="folder of planted bugs, see fuzz/planted.py")
     mutants.add_argument("--seed", type=int, default=0, help="of each bug's first world")
-    mutants.add_argument("--workers", type=int, help="processes at a time (default: one a core)")
+    mutants.add_argument("--workers", type=_count, help="processes at a time (default: one a core)")
     mutants.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="this bug, a file's name in the folder"
     )
@@ -42,18 +43,42 @@ def main(arguments: list[str] | None = None) -> int:
     rules = commands.add_parser(
         "rules", help="worlds under Hypothesis, one decision a rule; exit code 1 when one fails"
     )
-    rules.add_argument("--seconds", type=float, default=60.0, help="of all worlds (default: %(default)s)")
+    rules.add_argument("--seconds", type=_seconds, default=60.0, help="of all worlds (default: %(default)s)")
     rules.add_argument("--seed", type=int, default=0, help="of the first turn of worlds")
-    rules.add_argument("--rules-a-world", type=int, default=100, metavar="N", help="at most (default: %(default)s)")
+    rules.add_argument("--rules-a-world", type=_count, default=100, metavar="N", help="at most (default: %(default)s)")
     rules.add_argument("--json", action="store_true", help="one JSON object")
     again = commands.add_parser("replay", help="one trace; exit code 1 when it fails, 2 for a file that is none")
     again.add_argument("trace", type=Path)
     record = commands.add_parser("record", help="the commands that the core gives in one trace of decisions")
     record.add_argument("trace", type=Path)
     record.add_argument("out", type=Path, help="file for them; strata replay plays it")
-    record.add_argument("--mutant", type=Path, action="append", default=[], help="with this planted bug")
+    record.add_argument("--mutant", type=_file, action="append", default=[], help="with this planted bug")
     options = parser.parse_args(arguments)
     return _COMMANDS[options.command](options)
+
+
+def _seconds(text: str) -> float:
+    if not 0 < (seconds := float(text)) < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no time to fuzz; give seconds above 0")
+    return seconds
+
+
+def _count(text: str) -> int:
+    if (count := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is too few; give 1 or more")
+    return count
+
+
+def _folder(text: str) -> Path:
+    if not (path := Path(text)).is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no folder; give one that is there")
+    return path
+
+
+def _file(text: str) -> Path:
+    if not (path := Path(text)).is_file():
+        raise argparse.ArgumentTypeError(f"{text} is no file; give one that is there")
+    return path
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -19,6 +19,9 @@ from strata.model.gguf.model_file import ModelFile, open_model
 from strata.model.inventory import inventory_of
 from strata.model.spec import ModelSpec
 
+MOST_VRAM_BYTES = 1 << 40
+"""More than any card has."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedModel:
@@ -47,9 +50,11 @@ def plan_model(config: ServeConfig) -> PlannedModel:
     if reasons:
         raise ConfigError(*reasons)
     options = plan_options(config, spec)
-    plan = plan_card(_inventory(config, spec, options), config.arena_bytes, options)
+    inventory = _inventory(config, spec, options)
+    plan = plan_card(inventory, config.arena_bytes, options)
     if isinstance(plan, Refusal):
-        raise ConfigError(f"{plan.reason} ({_least_vram(config, plan)})" if plan.shortfall_bytes else plan.reason)
+        advice = f" ({_least_vram(config, inventory, options, plan)})" if plan.shortfall_bytes else ""
+        raise ConfigError(f"{plan.reason}{advice}")
     return PlannedModel(config, file, spec, plan)
 
 
@@ -70,11 +75,23 @@ def choose_drafter(config: ServeConfig, file: ModelFile, spec: ModelSpec) -> Mod
     return spec if config.mtp.file is None else with_drafter_of(open_model(config.mtp.file), file, spec)
 
 
-def _least_vram(config: ServeConfig, refusal: Refusal) -> str:
-    """What --vram must be for the card to have the bytes that are missing: it consists of whole segments."""
+def _least_vram(config: ServeConfig, inventory: ModelInventory, options: PlanOptions, refusal: Refusal) -> str:
+    """What --vram must be for a plan: mostly what is missing more, in whole segments. Where what is missing was told of
+    one way to serve and another is taken with more bytes, the least is looked for."""
     segment_bytes = config.segment_bytes
-    least_bytes = align_up(config.arena_bytes + refusal.shortfall_bytes, segment_bytes)
-    return f"--vram={_size(least_bytes)} at least: the card has whole segments of {_size(segment_bytes)}"
+    enough = least = align_up(config.arena_bytes + refusal.shortfall_bytes, segment_bytes)
+    while isinstance(plan_card(inventory, enough, options), Refusal):
+        least, enough = enough + segment_bytes, 2 * enough
+        if enough > MOST_VRAM_BYTES:
+            slab = "; unset STRATA_MMQ_SLAB" if options.has_slab else ""
+            return f"no --vram is enough{slab}"
+    while least < enough:
+        middle = (least + enough) // (2 * segment_bytes) * segment_bytes
+        if isinstance(plan_card(inventory, middle, options), Refusal):
+            least = middle + segment_bytes
+        else:
+            enough = middle
+    return f"--vram={_size(enough)} at least: the card has whole segments of {_size(segment_bytes)}"
 
 
 def _size(size_bytes: int) -> str:

@@ -86,17 +86,15 @@ def without_loans(config: ServeConfig) -> ServeConfig:
 
 
 def _check_fit(planned: PlannedModel, options: BenchOptions) -> Iterator[str]:
-    context, chat = planned.plan.options.context_tokens, options.chat
+    context, most, chat = planned.plan.options.context_tokens, planned.spec.context_tokens, options.chat
     if chat is None:
         needed = max(options.prompts) + options.generated
     else:
-        needed = chat.tokens + sum(_fresh_tokens(turn) for turn in range(1, chat.turns + 1)) + _replies(options, chat)
+        added = sum(_fresh_tokens(turn) - 1 for turn in range(1, chat.turns + 1))  # a reply's last token is fresh
+        needed = chat.tokens + added + (chat.turns + 1) * options.generated
     if needed > context:
-        yield f"ctx refused: the context has {context:,} tokens, this takes {needed:,}; give --ctx {needed}"
-
-
-def _replies(options: BenchOptions, chat: ChatOptions) -> int:
-    return (chat.turns + 1) * options.generated
+        remedy = f"give --ctx {needed}" if needed <= most else "give shorter --prompt, --chat or --gen"
+        yield f"ctx refused: the context has {context:,} tokens, this takes {needed:,}; {remedy}"
 
 
 def _fresh_tokens(turn: int) -> int:
@@ -117,7 +115,7 @@ def _prompts(engines: Mapping[str, "Engine"], options: BenchOptions, tokens: int
     served: dict[str, list[Served]] = {name: [] for name in engines}
     for number in range(options.rounds + 1):
         for name, engine in engines.items():
-            ids = random_ids(engine.planned, tokens, seed=tokens * 1000 + number)
+            ids = random_ids(engine.planned, tokens, seed=f"prompt {tokens}, {number}")
             one = engine.serve(ids, generated=options.generated)
             if number:  # behind one that warms up
                 served[name].append(one)

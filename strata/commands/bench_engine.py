@@ -82,7 +82,7 @@ def started(planned: PlannedModel) -> Iterator[Engine]:
         device.close()
 
 
-def random_ids(planned: PlannedModel, num_tokens: int, *, seed: int) -> tuple[int, ...]:
+def random_ids(planned: PlannedModel, num_tokens: int, *, seed: int | str) -> tuple[int, ...]:
     """The same for the same seed. Text would do no better: how experts are chosen is the weights' business."""
     draw = random.Random(seed)
     return tuple(draw.randrange(planned.spec.vocab_size) for _ in range(num_tokens))

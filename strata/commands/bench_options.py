@@ -2,9 +2,12 @@
 
 import argparse
 from dataclasses import dataclass
+from typing import TypeVar
 
 from strata.commands.serve_options import add_serve_arguments
 from strata.core.errors import ConfigError
+
+Value = TypeVar("Value")
 
 DEFAULT_PROMPTS = "4096,16384"
 DEFAULT_GENERATED = 64
@@ -91,7 +94,7 @@ def bench_options(arguments: argparse.Namespace, *, room_min: int) -> BenchOptio
     if arguments.chat is not None:
         mins = (None if room_min < 0 else room_min,) if arguments.room_min is None else _room_mins(arguments.room_min)
         chat = ChatOptions(arguments.chat, arguments.turns, mins)
-    prompts = tuple(_tokens(text.strip()) for text in arguments.prompt.split(","))
+    prompts = _each_once("prompt", tuple(_tokens(text.strip()) for text in arguments.prompt.split(",")))
     loans = (True, False) if arguments.loans == "ab" else (arguments.loans == "on",)
     return BenchOptions(prompts, arguments.gen, arguments.rounds, loans, chat, arguments.json)
 
@@ -108,4 +111,10 @@ def _room_mins(text: str) -> tuple[int | None, ...]:
         raise ConfigError(
             f"room-min refused: {text!r}; give numbers of fresh tokens or `unset`: --room-min 1024,0,unset"
         )
-    return tuple(None if part == UNSET else int(part) for part in mins)
+    return _each_once("room-min", tuple(None if part == UNSET else int(part) for part in mins))
+
+
+def _each_once(name: str, values: tuple[Value, ...]) -> tuple[Value, ...]:
+    if len(set(values)) < len(values):
+        raise ConfigError(f"{name} refused: the same value twice; give each --{name} once, and --rounds for more")
+    return values

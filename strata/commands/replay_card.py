@@ -6,6 +6,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+from strata.commands.doctor import refuse_without_card
 from strata.commands.replay_options import ReplayOptions
 from strata.commands.terminal_text import one_line
 from strata.core.errors import DeviceError
@@ -19,6 +20,7 @@ from strata.trace.replay import FIRST_LINE, Deviation
 def run_on_card(trace: CommandTrace, options: ReplayOptions, *, kind: str, failure: Exception | None = None) -> int:
     """The exit code. `failure`: what ended the world of these commands on the twin. Raises ConfigError where there is
     no card, or card or host have too little memory."""
+    refuse_without_card()
     from strata.boot_replay import replay_on_card
 
     try:

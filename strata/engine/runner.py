@@ -101,10 +101,9 @@ class RunnerSnapshot:
 
 def _touching(plan: Plan) -> list[GenerationRequest]:
     """Requests that share nothing, one for each way to read; the short one first, which is not worth parking."""
-    short_tokens = plan.options.policy.short_read_tokens
-    num_tokens = min(max(3, short_tokens + 1), plan.options.context_tokens - 1)
-    long = GenerationRequest("touch", (0,) * num_tokens, 1, _GREEDY)
-    return [GenerationRequest("touch", (1, 1, 1), 1, _GREEDY), long] if short_tokens else [long]
+    short_tokens, most_tokens = plan.options.policy.short_read_tokens, plan.options.context_tokens - 1
+    long = GenerationRequest("touch", (0,) * min(max(3, short_tokens + 1), most_tokens), 1, _GREEDY)
+    return [GenerationRequest("touch", (1,) * min(3, most_tokens), 1, _GREEDY), long] if short_tokens else [long]
 
 
 class Runner:

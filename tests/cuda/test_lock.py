@@ -1,6 +1,7 @@
 """One process a card while loans are on: invariant 45."""
 
 import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,16 @@ def can_be_had(folder: Path) -> bool:
         except BlockingIOError:
             return False
     return True
+
+
+def test_others_may_look_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        CardLock(UUID, folder=tmp_path).close()
+    finally:
+        os.umask(before)
+    (path,) = tmp_path.iterdir()
+    assert path.stat().st_mode & 0o777 == 0o444
 
 
 def test_a_killed_process_has_let_go_of_it(tmp_path: Path) -> None:
