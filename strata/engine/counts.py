@@ -44,8 +44,9 @@ class RunnerCounts:
     scratch_classes: frozenset[int] = frozenset()
 
 
-def with_act(counts: RunnerCounts, act: Act) -> RunnerCounts:
-    """Bytes pass to the prompt path from the cache, from the drafter, or, behind the arena, from nobody."""
+def with_act(counts: RunnerCounts, act: Act, *, slab_bytes: int) -> RunnerCounts:
+    """Bytes pass to the prompt path from the cache, from the drafter, or, behind the arena, from nobody. `slab_bytes`:
+    of what the cache gives to the read under way."""
     if isinstance(act, Map):
         return replace(counts, num_moves=counts.num_moves + 1)
     if not isinstance(act, Transfer) or act.taker != PROMPT:
@@ -54,7 +55,12 @@ def with_act(counts: RunnerCounts, act: Act) -> RunnerCounts:
         return replace(counts, num_rooms=counts.num_rooms + 1)
     if act.giver != CACHE:
         return replace(counts, num_segment_loans=counts.num_segment_loans + 1)
-    return replace(counts, num_loans=counts.num_loans + 1, lent_bytes=counts.lent_bytes + act.extent.size_bytes)
+    return replace(
+        counts,
+        num_loans=counts.num_loans + 1,
+        lent_bytes=counts.lent_bytes + act.extent.size_bytes,
+        slab_bytes=counts.slab_bytes + slab_bytes,
+    )
 
 
 def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan) -> RunnerCounts:

@@ -279,9 +279,7 @@ class Runner:
             self._reclaim_began_s = self._clock()
         elif was_restoring and not self._state.at.is_restoring:
             self._note_home()
-        before, self._read = self._read, with_geometry(self._read, self._state, self._recipe.plan)
-        if self._read.slab_bytes > before.slab_bytes:
-            self._counts = replace(self._counts, slab_bytes=self._counts.slab_bytes + self._read.slab_bytes)
+        self._read = with_geometry(self._read, self._state, self._recipe.plan)
         self._order(orders)
         self._state = landed(self._state)
         self._publish()
@@ -297,7 +295,7 @@ class Runner:
         for act in orders.acts:
             self._device.submit((act,))
             self._num_acts += 1
-            self._counts = with_act(self._counts, act)
+            self._counts = with_act(self._counts, act, slab_bytes=self._read.slab_bytes)
         self._device.submit(orders.commands)
         result = self._recipe.plan.verifier.window.result
         had_classes = self._counts.scratch_classes

@@ -160,3 +160,11 @@ def test_the_twin_sees_a_slab_of_another_loan():
         patch.setattr(Plan, "read", stale_read)
         with pytest.raises(TwinError):
             served.serve(prompt(200, first=1))
+
+
+def test_a_slab_that_was_never_lent_is_not_counted():
+    """The client leaves while the loan is reserved."""
+    served = card()
+    served.serve(prompt(2000), cancel_after_steps=0)
+    counts = served.runner.snapshot().counts
+    assert (counts.lent_bytes, counts.slab_bytes) == (0, 0)
