@@ -60,6 +60,7 @@ class FakeDriver(FakeMemory):
 
     def __init__(self, *, total_bytes: int = 1 << 30, pinnable_bytes: int | None = None, event_lag: int = 2) -> None:
         super().__init__(total_bytes=total_bytes, pinnable_bytes=pinnable_bytes)
+        self._num_holders = 0  # of the primary context
         self.event_lag = event_lag
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self._refusals: dict[tuple[str, int], CUresult] = {}
@@ -138,11 +139,16 @@ class FakeDriver(FakeMemory):
         return self.total_bytes
 
     def _cuDevicePrimaryCtxRetain(self, device: int) -> int:
-        return self._make("context", None)
+        """One context for the whole process, for as long as anybody holds it."""
+        self._num_holders += 1
+        live = self._live.get("context")
+        return next(iter(live)) if live else self._make("context", None)
 
     def _cuDevicePrimaryCtxRelease(self, device: int) -> None:
-        require(bool(self._live.get("context")))
-        self._live["context"].popitem()
+        require(self._num_holders > 0)
+        self._num_holders -= 1
+        if not self._num_holders:
+            self._live["context"].popitem()
 
     def _cuCtxSetCurrent(self, context: int) -> None:
         self._get("context", context)

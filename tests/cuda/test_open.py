@@ -120,3 +120,14 @@ def test_the_description_is_what_was_asked_for(fake: FakeDriver) -> None:
     assert told.pack_address == fake.named("cuMemHostRegister")[0][0]
     assert device.statistics().mapped_bytes == device.statistics().num_maps == 0
     device.close()
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_devices_of_a_process_are_closed_in_any_order(first: int):
+    """They share the card's one context, as arms that are compared do."""
+    with fake_driver() as fake:
+        devices = [open_on(fake), open_on(fake)]
+        devices[first].close()
+        devices[1 - first].submit([Map(0, Extent(0, SEGMENT_BYTES))])
+        devices[1 - first].close()
+        assert fake.leftovers() == {}
