@@ -25,7 +25,7 @@ from strata.core.serving.parking import Restoring
 from strata.core.serving.recurrent_state import commit_launches
 from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
 from strata.core.serving.short_reads import read_graph, read_launches, read_rows
-from strata.core.serving.standing import HOME
+from strata.core.serving.standing import HOME, forgetful
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
 from strata.core.serving.states import Closing, Homing, Idle, Reading, State, Windowing, first_state, landed
 from strata.core.serving.steps import (
@@ -100,7 +100,7 @@ class RunnerSnapshot:
 
 
 def _touching(plan: Plan) -> list[GenerationRequest]:
-    """Requests that share nothing, one for each way to read; the short one first, which is not worth parking."""
+    """Requests that share nothing, one for each way to read."""
     short_tokens, most_tokens = plan.options.policy.short_read_tokens, plan.options.context_tokens - 1
     long = GenerationRequest("touch", (0,) * min(max(3, short_tokens + 1), most_tokens), 1, _GREEDY)
     return [GenerationRequest("touch", (1,) * min(3, most_tokens), 1, _GREEDY), long] if short_tokens else [long]
@@ -172,6 +172,7 @@ class Runner:
                 if isinstance(outcome, HasSampled):
                     self.end()
         self._counts = self._began = RunnerCounts(scratch_classes=self._counts.scratch_classes)
+        self._state = replace(self._state, at=forgetful(self._state.at, self._recipe.plan))
         self._publish()
 
     def begin(self, request: GenerationRequest) -> int:

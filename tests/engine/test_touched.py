@@ -7,7 +7,7 @@ from strata.core.memory.policy import NO_LENDING, LendingPolicy
 from strata.engine.counts import RunnerCounts
 from strata.engine.runner import Runner
 from tests.engine import test_elastic
-from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
+from tests.engine.symbolic_card import Card, drafting_inventory, hybrid_inventory, prompt, symbolic_card
 
 
 class FirstExpert(Runner):
@@ -49,5 +49,11 @@ def test_a_touch_leaves_no_conversation_behind():
         window_rows=3,
     )
     make_runner = partial(FirstExpert, terminators=(1, 2), pause=lambda: None, is_touched=True)
-    served = symbolic_card(drafting_inventory(), options, arena_bytes=test_elastic.ARENA_BYTES, make_runner=make_runner)
-    assert not served.runner.snapshot().parked.listed
+    for inventory in (drafting_inventory(), hybrid_inventory()):
+        policy = options.policy if inventory.drafter else LendingPolicy(short_read_tokens=64)
+        chosen = replace(options, policy=policy, checkpoint_bytes=1 << 14)
+        served = symbolic_card(inventory, chosen, arena_bytes=test_elastic.ARENA_BYTES, make_runner=make_runner)
+        found = served.runner.snapshot()
+        assert (found.parked.listed, found.parked.counts.num_parked) == ((), 0)
+        assert (found.checkpoints.listed, found.checkpoints.num_saved) == ((), 0)
+        assert served.serve(prompt(9, max_tokens=2)) == 2

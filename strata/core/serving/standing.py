@@ -80,6 +80,12 @@ def first_standing(plan: Plan) -> Standing:
     return Standing(Ledger(tuple(holdings)), at_home(plan.zone), parked=parked, checkpoints=checkpoints)
 
 
+def forgetful(at: Standing, plan: Plan) -> Standing:
+    """The same card, at rest, and nothing that was said: no session, none parked, no checkpoint, none counted."""
+    first = first_standing(plan)
+    return replace(at, session=NO_SESSION, parked=first.parked, checkpoints=first.checkpoints)
+
+
 HOME = "home"
 """First word of the notice behind the last copy home."""
 
