@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from strata.core.commands import Access, Command, Copy, Fill, GraphLaunch, Launch, Map, Transfer, Unmap
 from strata.core.events import Event, Failed
-from strata.core.extent import HostExtent
-from strata.device import Device, DeviceDescription, DeviceStatistics
+from strata.device import Device
+from strata.trace.around import DeviceAround
 
 POISON = 0xDB
 PLANTED = "planted"
@@ -20,12 +20,13 @@ Faults = Callable[[int, Command], Failed | None]
 nothing of it happened. Or give a Failed event: the command was taken and failed; what it was to write is undefined."""
 
 
-class FaultyDevice:
+class FaultyDevice(DeviceAround):
     """`faults` is asked before every command; None: only what `fail_next` says. `poison`: the byte that is left where a
     command failed on its way."""
 
     def __init__(self, inner: Device, faults: Faults | None = None, *, poison: int = POISON) -> None:
-        self._inner, self._faults, self._poison = inner, faults, poison
+        super().__init__(inner)
+        self._faults, self._poison = faults, poison
         self._index = 0
         self._is_failing = False
         self._failed: list[Event] = []
@@ -34,9 +35,6 @@ class FaultyDevice:
     def fail_next(self) -> None:
         """The next command is taken, and what it was to write is anything."""
         self._is_failing = True
-
-    def describe(self) -> DeviceDescription:
-        return self._inner.describe()
 
     def submit(self, commands: Sequence[Command]) -> None:
         for command in commands:
@@ -54,18 +52,6 @@ class FaultyDevice:
     def capture(self, name: str, launches: Sequence[Launch]) -> None:
         self._inner.capture(name, launches)
         self._graphs[name] = tuple(launches)
-
-    def host(self, extent: HostExtent) -> memoryview:
-        return self._inner.host(extent)
-
-    def seal(self) -> None:
-        self._inner.seal()
-
-    def statistics(self) -> DeviceStatistics:
-        return self._inner.statistics()
-
-    def close(self) -> None:
-        self._inner.close()
 
     def _ask(self, command: Command) -> Failed | None:
         index, self._index = self._index, self._index + 1

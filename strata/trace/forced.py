@@ -28,8 +28,9 @@ from strata.core.commands import (
 )
 from strata.core.errors import DeviceError
 from strata.core.events import Event, Reached
-from strata.core.extent import Extent, HostExtent
-from strata.device import Device, DeviceDescription, DeviceStatistics
+from strata.core.extent import Extent
+from strata.device import Device
+from strata.trace.around import DeviceAround
 from strata.trace.order import Late, Order
 
 
@@ -46,18 +47,16 @@ class Gates(Protocol):
         """Let the next turn go on, and return when it is over. Raises DeviceError where it does not end."""
 
 
-class ForcedDevice:
+class ForcedDevice(DeviceAround):
     """Over `inner`, whose streams `gates` hold. `poison` makes bytes wrong that nobody may read: those that are newly
     mapped, or pass to another owner."""
 
     def __init__(self, inner: Device, gates: Gates, late: Late, poison: Callable[[Extent], None]) -> None:
-        self._inner, self._gates, self._poison = inner, gates, poison
+        super().__init__(inner)
+        self._gates, self._poison = gates, poison
         self._order = Order(late)
         self._graphs: dict[str, tuple[Launch, ...]] = {}
         self._is_forcing = True
-
-    def describe(self) -> DeviceDescription:
-        return self._inner.describe()
 
     def submit(self, commands: Sequence[Command]) -> None:
         for command in commands:
@@ -91,18 +90,6 @@ class ForcedDevice:
         self._go(self._order.rest())
         self._inner.capture(name, launches)
         self._graphs[name] = tuple(launches)
-
-    def host(self, extent: HostExtent) -> memoryview:
-        return self._inner.host(extent)
-
-    def seal(self) -> None:
-        self._inner.seal()
-
-    def statistics(self) -> DeviceStatistics:
-        return self._inner.statistics()
-
-    def close(self) -> None:
-        self._inner.close()
 
     def _take_turn(self, command: Command) -> None:
         assert not isinstance(command, Map | Unmap | Transfer), command

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from strata.core.commands import Command, Launch
 from strata.core.events import Event
 from strata.core.extent import HostExtent, HostSpace
-from strata.device import Device, DeviceDescription, DeviceStatistics
+from strata.device import Device
+from strata.trace.around import DeviceAround
 from strata.trace.digest import short_digest
 from strata.trace.entries import Asked, Captured, Entry, Faulted, FaultKind, HostAccess, Refused
 
@@ -22,18 +23,16 @@ def _no_fault() -> FaultKind | None:
     return None
 
 
-class RecordingDevice:
+class RecordingDevice(DeviceAround):
     """`keep` gets every entry, in order, once its outcome is known. `ask_fault` is asked after every command for the
     failure that was planted into it, if the device below plants any. What happens before `seal` fills the pack, and is
     no entry."""
 
     def __init__(self, inner: Device, keep: Keep, *, ask_fault: AskFault = _no_fault, is_sealed: bool = False) -> None:
-        self._inner, self._keep, self._ask_fault = inner, keep, ask_fault
+        super().__init__(inner)
+        self._keep, self._ask_fault = keep, ask_fault
         self._is_sealed = is_sealed
         self._touched: tuple[HostExtent, memoryview] | None = None
-
-    def describe(self) -> DeviceDescription:
-        return self._inner.describe()
 
     def submit(self, commands: Sequence[Command]) -> None:
         self.flush()
@@ -70,9 +69,6 @@ class RecordingDevice:
     def seal(self) -> None:
         self._inner.seal()
         self._is_sealed = True
-
-    def statistics(self) -> DeviceStatistics:
-        return self._inner.statistics()
 
     def close(self) -> None:
         self.flush()

@@ -29,7 +29,8 @@ from strata.core.commands import (
 )
 from strata.core.events import Event
 from strata.core.extent import Extent, HostExtent
-from strata.device import Device, DeviceDescription, DeviceStatistics
+from strata.device import Device, DeviceDescription
+from strata.trace.around import DeviceAround
 from strata.trace.command_trace import CardSizes
 
 
@@ -75,13 +76,14 @@ class Spread:
             at += size
 
 
-class SpreadDevice:
+class SpreadDevice(DeviceAround):
     """Takes what a trace says and asks `inner`, a card of `spread.sizes`, for it. Arguments of launches pass as they
     are: programs know where bytes lie. Of a digest that crosses an edge the digest of the last piece remains; it lies
     in staging, where a replay writes before it reads."""
 
     def __init__(self, inner: Device, spread: Spread, sizes: CardSizes) -> None:
-        self._inner, self._spread, self._sizes = inner, spread, sizes
+        super().__init__(inner)
+        self._spread, self._sizes = spread, sizes
 
     def describe(self) -> DeviceDescription:
         sizes = self._sizes
@@ -101,18 +103,6 @@ class SpreadDevice:
 
     def capture(self, name: str, launches: Sequence[Launch]) -> None:
         self._inner.capture(name, [self._launch(launch) for launch in launches])
-
-    def host(self, extent: HostExtent) -> memoryview:
-        return self._inner.host(extent)
-
-    def seal(self) -> None:
-        self._inner.seal()
-
-    def statistics(self) -> DeviceStatistics:
-        return self._inner.statistics()
-
-    def close(self) -> None:
-        self._inner.close()
 
     def _spread_out(self, command: Command) -> Iterator[Command]:
         match command:
