@@ -25,11 +25,9 @@ from sim.symbolic import SymbolicPayload
 from strata.commands.option_kinds import SIZE
 from strata.config.values import DeviceChoice, ServeConfig
 from strata.core import programs
-from strata.core.extent import HostExtent
-from strata.core.memory.planner import Plan
 from strata.core.programs import ExpertsArgs
 from strata.core.serving.checkpoints import parked_space_bytes
-from strata.core.serving.launches import Recipe, blob_content, weight_content
+from strata.core.serving.launches import Recipe, pack_manifest
 from strata.core.serving.request import GenerationRequest, SamplingParams
 from strata.core.serving.table import resident_blobs
 from strata.device import Program
@@ -110,7 +108,7 @@ class Twin:
 
         bodies: dict[str, Any] = dict.fromkeys(NAMES, lambda scope, args: None)
         bodies[programs.EXPERTS] = read_some_experts
-        self._device = SimDevice(description, bodies, self._payload, manifest=_manifest(plan), clock=self.clock)
+        self._device = SimDevice(description, bodies, self._payload, manifest=pack_manifest(plan), clock=self.clock)
         self._device.seal()
         self._runner = Runner(self._device, Recipe(plan, dense_reads(planned.spec)), terminators=(), pause=_no_pause)
         self._runner.start()
@@ -140,13 +138,6 @@ class Twin:
         counts = struct.pack(f"<{plan.inventory.num_experts}i", *(1 for _ in range(plan.inventory.num_experts)))
         self._payload.host(plan.staging.router_counts)[:] = counts
         self._payload.host(plan.staging.result)[:8] = struct.pack("<q", 7)
-
-
-def _manifest(plan: Plan) -> list[tuple[HostExtent, str]]:
-    rows = [(home, weight_content(name)) for name, home in plan.pack.weights.items()]
-    for layer, row in enumerate((*plan.pack.blobs, plan.pack.block)):
-        rows += [(home, blob_content(layer, expert)) for expert, home in enumerate(row)]
-    return rows
 
 
 def _no_pause() -> None:

@@ -18,10 +18,11 @@ from tempfile import gettempdir
 
 from sim.device import SimDevice, describe_twin
 from sim.symbolic import SymbolicPayload
-from strata.boot import make_runner, pack_manifest
+from strata.boot import make_runner
 from strata.config.values import ServeConfig
 from strata.core import programs
 from strata.core.serving.checkpoints import parked_space_bytes
+from strata.core.serving.launches import pack_manifest
 from strata.core.serving.request import GenerationRequest
 from strata.engine.runner import HasClosed, HasSampled, Runner
 from strata.planning import PlannedModel, plan_model

@@ -23,11 +23,10 @@ from quart import Response
 from sim.bytes import BytesPayload, positional_digest
 from sim.device import SimDevice, describe_twin
 from strata.core.errors import ConfigError, DeviceError
-from strata.core.extent import Extent, HostExtent
-from strata.core.memory.pack import PackLayout
+from strata.core.extent import Extent
 from strata.core.memory.planner import Plan
 from strata.core.serving.checkpoints import parked_space_bytes
-from strata.core.serving.launches import Recipe, blob_content, weight_content
+from strata.core.serving.launches import Recipe, pack_manifest
 from strata.core.units import format_bytes
 from strata.device import Device
 from strata.engine.runner import Runner
@@ -144,21 +143,8 @@ def fill_pack(device: SimDevice, planned: PlannedModel) -> None:
     with PackReader(planned.spec) as reader:
         for name, home in pack.weights.items():
             reader.read_dense(name, device.host(home))
-        for layer, expert, home in _placed_blobs(pack):
+        for layer, expert, home in pack.placed_blobs():
             reader.read_blob(layer=layer, expert=expert, target=device.host(home))
-
-
-def pack_manifest(plan: Plan) -> list[tuple[HostExtent, str]]:
-    """What lies where in the pack, for the twin to hold copies against."""
-    weights = [(home, weight_content(name)) for name, home in plan.pack.weights.items()]
-    return weights + [(home, blob_content(layer, expert)) for layer, expert, home in _placed_blobs(plan.pack)]
-
-
-def _placed_blobs(pack: PackLayout) -> Iterator[tuple[int, int, HostExtent]]:
-    """(layer, expert, where its blob lies) of every blob; the drafter is the layer behind the trunk's."""
-    for layer, row in enumerate((*pack.blobs, pack.block)):
-        for expert, home in enumerate(row):
-            yield layer, expert, home
 
 
 def digest_of(data: memoryview) -> int:

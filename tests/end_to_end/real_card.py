@@ -9,14 +9,14 @@ import torch
 
 from sim.bytes import BytesPayload
 from sim.device import Faults, SimDevice, describe_twin
-from strata.boot import digest_of, fill_pack, pack_manifest
+from strata.boot import digest_of, fill_pack
 from strata.config.values import Mtp, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.programs import SAMPLE, SAMPLED_WORD, SampleArgs
 from strata.core.serving.checkpoints import parked_space_bytes
-from strata.core.serving.launches import Recipe
+from strata.core.serving.launches import Recipe, pack_manifest
 from strata.core.serving.request import GenerationRequest, SamplingParams
 from strata.device import Memory, Program
 from strata.engine.runner import HasClosed, HasSampled, Runner

@@ -4,7 +4,7 @@ behind them, then the dense tensors.
 The pack is filled once at start and never written again; every device byte of a weight can be copied from it anew.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from strata.core.extent import HostExtent, HostSpace
@@ -21,6 +21,12 @@ class PackLayout:
     weights: Mapping[str, HostExtent]
     size_bytes: int
     block: tuple[HostExtent, ...] = ()
+
+    def placed_blobs(self) -> Iterator[tuple[int, int, HostExtent]]:
+        """(layer, expert, where its blob lies) of every blob; the drafter is the layer behind the trunk's."""
+        for layer, row in enumerate((*self.blobs, self.block)):
+            for expert, home in enumerate(row):
+                yield layer, expert, home
 
 
 def plan_pack(inventory: ModelInventory) -> PackLayout:

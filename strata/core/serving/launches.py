@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from strata.core import programs
 from strata.core.commands import Access, Launch, Stream, TableRead
-from strata.core.extent import Extent
+from strata.core.extent import Extent, HostExtent
 from strata.core.memory.layout import INT32_BYTES, INT64_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
@@ -87,6 +87,12 @@ def is_blob_of(access: Access, layer: int) -> bool:
 
 def weight_content(name: str) -> str:
     return f"weight {name}"
+
+
+def pack_manifest(plan: Plan) -> list[tuple[HostExtent, str]]:
+    """What lies where in the pack, for the twin to hold copies against."""
+    weights = [(home, weight_content(name)) for name, home in plan.pack.weights.items()]
+    return weights + [(home, blob_content(layer, expert)) for layer, expert, home in plan.pack.placed_blobs()]
 
 
 def weights_read(recipe: Recipe, program: str, layer: int | None) -> tuple[Access, ...]:
