@@ -23,7 +23,7 @@ from strata.core.serving.launches import Recipe, window_launches
 from strata.core.serving.machine import Machine
 from strata.core.serving.parking import Restoring
 from strata.core.serving.recurrent_state import commit_launches
-from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
+from strata.core.serving.request import GenerationRequest, SamplingParams
 from strata.core.serving.short_reads import read_graph, read_launches, read_rows
 from strata.core.serving.standing import HOME, forgetful
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
@@ -45,6 +45,7 @@ from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
 from strata.engine.counts import RunnerCounts, with_act, with_commands
 from strata.engine.read_facts import with_geometry, with_takeover
+from strata.engine.updates import NO_READ, DraftFacts, ReadFacts
 
 DigestOf = Callable[[memoryview], int]
 MAX_RECOVERIES = 3
