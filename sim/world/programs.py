@@ -21,8 +21,9 @@ programs know pack and model, and nothing of plans, slots or rings.
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 from zlib import crc32
 
 from sim.errors import TwinError
@@ -31,7 +32,7 @@ from strata.core import programs
 from strata.core.commands import Access
 from strata.core.extent import Extent
 from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
-from strata.device import Memory, Programs
+from strata.device import Memory, Program, Programs
 
 _PAIR = struct.Struct("<II")
 _MARK = struct.Struct("<I")
@@ -72,6 +73,18 @@ def world_programs(
         programs.SAMPLE: sample,
         DRAFT: model.draft,
     }
+
+
+def numbered_from(first_layer: int, model: Programs) -> Programs:
+    """The same programs for a part of the model, whose layers count from 0."""
+
+    def shifted(program: Program) -> Program:
+        def run(memory: Memory, args: Any) -> None:
+            program(memory, replace(args, layer=args.layer + first_layer) if hasattr(args, "layer") else args)
+
+        return run
+
+    return {name: shifted(program) for name, program in model.items()} if first_layer else model
 
 
 def _rows(buffers: PassBuffers, extent: Extent, rows: int) -> Extent:
@@ -186,7 +199,7 @@ def _compare(memory: Memory, parts: Sequence[Part], program: str) -> None:
 
 def sample(memory: Memory, args: SampleArgs) -> None:
     window = args.window
-    (mark,) = _MARK.unpack_from(memory.read(window.logits), 0)
+    (mark,) = _MARK.unpack_from(memory.read(_rows(args.buffers, window.logits, args.rows)), 0)
     counts, header = memory.write(window.counts), memory.write(args.buffers.header)
     for inputs in (window.params, window.bias, window.seen, window.terminators, window.counts):
         mark = crc32(memory.read(inputs), mark)
@@ -257,7 +270,8 @@ class _Model:
         _compare(memory, self._head, programs.HEAD)
         hidden = memory.read(_rows(args.buffers, args.buffers.hidden, args.rows))
         memory.write(_rows(args.buffers, args.buffers.normed, args.rows))
-        _MARK.pack_into(memory.write(args.window.logits), 0, mix(_mark_of(hidden, args.rows), programs.HEAD, 0))
+        logits = memory.write(_rows(args.buffers, args.window.logits, args.rows))
+        _MARK.pack_into(logits, 0, mix(_mark_of(hidden, args.rows), programs.HEAD, 0))
 
     def draft(self, memory: Memory, args: LayerArgs) -> None:
         _compare(memory, self._drafter, DRAFT)

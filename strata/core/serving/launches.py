@@ -312,13 +312,15 @@ def window_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[L
     """One decode window from tokens to sampled ids: what is captured as a graph."""
     lane = window_lane(recipe.plan)
     layers = layer_launches(recipe, rows=rows, table_version=table_version, are_kept=False)
+    if not recipe.plan.inventory.has_head:
+        return layers
     return (*layers, launch_head(recipe, lane, rows=rows), launch_sample(recipe, lane, rows=rows))
 
 
 def layer_launches(recipe: Recipe, *, rows: int, table_version: int, are_kept: bool) -> tuple[Launch, ...]:
-    """From tokens through all layers, in the verifier's buffers."""
+    """From tokens, or from rows of the stage before, through all layers, in the verifier's buffers."""
     lane = window_lane(recipe.plan)
-    launches = [launch_embed(recipe, lane, rows=rows)]
+    launches = [] if recipe.plan.inventory.first_layer else [launch_embed(recipe, lane, rows=rows)]
     for layer in range(recipe.plan.inventory.num_layers):
         experts = None
         if recipe.is_moe(layer):

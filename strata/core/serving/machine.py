@@ -20,20 +20,20 @@ taken back and refilled (`lending.md` 4, 6-8). A refill that fails is broken and
 does not know is our mistake and raises; nothing has changed then.
 """
 
-import struct
 from dataclasses import dataclass, replace
 
 from strata.core.commands import Command, Copy, CopyPair, Record, Stream, Wait
 from strata.core.lending.loan import PROMPT, reserve
 from strata.core.lending.room import Room
-from strata.core.memory.layout import INT32_BYTES, PromptLayout
+from strata.core.memory.layout import PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
+from strata.core.serving.border import begin_pass, end_pass, pass_window
 from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, return_read_slots
 from strata.core.serving.chunk import Addresses, ChunkState, Residents, open_chunk, read_experts, run_ahead
 from strata.core.serving.conversations import Takeover
 from strata.core.serving.drafting import fill_draft_kv
-from strata.core.serving.inputs import pack_header
+from strata.core.serving.inputs import chunk_inputs
 from strata.core.serving.launches import Recipe, launch_embed, launch_ffn, launch_mixer, launch_router, prompt_lane
 from strata.core.serving.parking import Parking, Restoring, park, restore, save_state, take_over
 from strata.core.serving.prefix import NO_SESSION
@@ -54,7 +54,6 @@ from strata.core.serving.steps import (
     Routed,
     ServingEvent,
     Started,
-    Upload,
 )
 from strata.core.serving.windows import commit, drafts, first_inputs, next_rows, window
 
@@ -64,15 +63,23 @@ NO_ORDERS = Orders()
 @dataclass(frozen=True, slots=True)
 class Machine:
     """The transition table, over a fixed recipe. Holds no state of its own. `turn_ends`: token ids behind which a read
-    is cut, where state cannot be rewound."""
+    is cut, where state cannot be rewound. `stages`: the plans of all stages where this is the machine of one of
+    several, number `stage`; what all of them decide alike follows from these."""
 
     recipe: Recipe
     places: Addresses
     turn_ends: frozenset[int] = frozenset()
+    stages: tuple[Plan, ...] = ()
+    stage: int = 0
 
     @property
     def plan(self) -> Plan:
         return self.recipe.plan
+
+    @property
+    def before(self) -> Plan | None:
+        """The plan of the stage before."""
+        return self.stages[self.stage - 1] if self.stage else None
 
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
@@ -140,13 +147,14 @@ class Machine:
     def _begin(self, at: Standing, request: GenerationRequest) -> tuple[State, Orders]:
         """Decide once what is taken over: of the live session, or of a parked one."""
         assert len(request.prompt_ids) + request.max_tokens <= self.plan.options.context_tokens
-        at, takeover = take_over(self.plan, at, request)
+        at, takeover = take_over(self.plan, self.stages or (self.plan,), at, request)
         return park(self.plan, at, request, takeover) if takeover.park else self._take_over(at, request, takeover)
 
     def _take_over(self, at: Standing, request: GenerationRequest, takeover: Takeover) -> tuple[State, Orders]:
         """What the live session holds beyond `kept` is safe, or given up."""
         at = replace(at, session=at.session.kept(takeover.kept))
-        return restore(self.plan, at, request, takeover) if takeover.restore else self._read(at, request)
+        comes_back = takeover.restore is not None or len(self.stages) > 1
+        return restore(self.plan, at, request, takeover) if comes_back else self._read(at, request)
 
     def _read(self, at: Standing, request: GenerationRequest) -> tuple[State, Orders]:
         """Decide once, when it is known what must be read: nothing, or how, and what is lent for it."""
@@ -163,7 +171,9 @@ class Machine:
             return self._short_read(at, request, has_room=has_room)
         keeps_startup = at.segments is not None and policy.retains_startup
         planned_tokens = plan.options.context_tokens if keeps_startup else path_tokens
-        read = plan.read(planned_tokens, has_segments=has_segments)
+        # The common chunk is the smallest that any stage can lend (`lending.md` 5, invariant 43).
+        common = min((stage.read(planned_tokens).layout.chunk_tokens for stage in self.stages), default=None)
+        read = plan.read(planned_tokens, has_segments=has_segments, chunk_tokens=common)
         if has_room:
             at = replace(at, room=Room(plan.block, plan.room, first_slot=read.num_rule_slots))
             read = read.with_room(plan.room)
@@ -182,9 +192,14 @@ class Machine:
 
     def _short_window(self, at: Standing, request: GenerationRequest, orders: Orders) -> tuple[State, Orders]:
         """As many rows as a window has, and up to the next cut at which a state is left."""
-        start, version = len(at.session.ids), at.table_version
-        rows = min(self.plan.verifier.max_rows, self._next_end(at, request) - start)
-        given = read_window(self.plan, request.prompt_ids, start=start, rows=rows, table_version=version)
+        ids, start, version = request.prompt_ids, len(at.session.ids), at.table_version
+        rows = min(
+            self.plan.verifier.max_rows,
+            at.checkpoints.next_end(request.prompt_ids, self.turn_ends, start=start) - start,
+        )
+        now, behind = ids[start : start + rows], ids[start + 1 : start + rows + 1]
+        given = read_window(self.plan, now, start=start, table_version=version, next_ids=behind)
+        at, given = pass_window(self.plan, self.before, at, given, rows=rows)
         at, notice = notify(at, window_streams(at))
         return ShortReading(at, request, rows), orders.then(given).then(notice)
 
@@ -200,11 +215,6 @@ class Machine:
             return self._short_window(at, state.request, orders)
         after, first = self._first_window(at, state.request)
         return after, orders.then(first)
-
-    def _next_end(self, at: Standing, request: GenerationRequest) -> int:
-        """Where what reads next must stop: at a cut at which a state is left, or ahead of the last token."""
-        ends = (*at.checkpoints.wanted(request.prompt_ids, self.turn_ends), len(request.prompt_ids) - 1)
-        return next(end for end in ends if end > len(at.session.ids))
 
     def _passing_room(self, orders: Orders, *, has_room: bool) -> Orders:
         """No chunk is read, so a room opens and closes behind the acts of `orders`, and no byte of it is written."""
@@ -228,27 +238,18 @@ class Machine:
         self, at: Standing, request: GenerationRequest, layout: PromptLayout, ring: Ring, resident: Residents
     ) -> tuple[State, Orders]:
         """The next chunk of the prompt, from where the session ends to the next cut at which a state is left."""
-        lane, staging, start = prompt_lane(layout), self.plan.staging, len(at.session.ids)
-        rows = min(layout.chunk_tokens, self._next_end(at, request) - start)
+        lane, start = prompt_lane(layout), len(at.session.ids)
+        rows = min(
+            layout.chunk_tokens, at.checkpoints.next_end(request.prompt_ids, self.turn_ends, start=start) - start
+        )
         chunk = open_chunk(self.recipe, layout, resident, start=start, rows=rows, ring=ring)
         chunk, copies = run_ahead(self.plan, chunk)
-        ids = request.prompt_ids[start : start + rows]
-        tokens = staging.prompt_tokens.part(offset_bytes=0, size_bytes=rows * INT32_BYTES)
-        uploads: tuple[Upload, ...] = (
-            Upload(staging.prompt_header, pack_header(start)),
-            Upload(tokens, struct.pack(f"<{rows}i", *ids)),
-        )
-        inputs: tuple[CopyPair, ...] = (
-            CopyPair(staging.prompt_header, lane.whole(lane.buffers.header)),
-            CopyPair(tokens, lane.rows_of(lane.buffers.tokens, rows)),
-        )
-        if self.plan.draft is not None:
-            behind = staging.next_tokens.part(offset_bytes=0, size_bytes=rows * INT32_BYTES)
-            uploads += (Upload(behind, struct.pack(f"<{rows}i", *request.prompt_ids[start + 1 : start + rows + 1])),)
-            inputs += (CopyPair(behind, lane.rows_of(lane.buffers.next_tokens, rows)),)
+        uploads, inputs = chunk_inputs(self.plan, lane, request.prompt_ids, start=start, rows=rows)
         cleared = clear_state(self.plan, lane.stream) if start == 0 else ()
-        opening = (*copies, *cleared, Copy(lane.stream, inputs), launch_embed(self.recipe, lane, rows=rows))
-        return self._layers(Reading(at, request, chunk), Orders(uploads, opening))
+        at, entry = begin_pass(self.plan, self.before, at, lane, rows=rows)
+        embed = () if entry.handed else (launch_embed(self.recipe, lane, rows=rows),)
+        opening = (*copies, *cleared, inputs, *entry.commands, *embed)
+        return self._layers(Reading(at, request, chunk), Orders(uploads, opening, handed=entry.handed))
 
     def _layers(self, state: Reading, orders: Orders) -> tuple[State, Orders]:
         """Open the chunk's next layer and end at the next point where the host must look: a router's choice, or a
@@ -268,6 +269,8 @@ class Machine:
                 chunk = replace(chunk, layer=chunk.layer + 1)
         if chunk.layer == self.plan.inventory.num_layers and self.plan.draft is not None:
             commands += fill_draft_kv(self.recipe, lane, rows=chunk.rows)
+        if chunk.layer == self.plan.inventory.num_layers:
+            commands += end_pass(self.plan, state.at, lane, rows=chunk.rows)
         at, notice = notify(state.at, (Stream.PROMPT,))
         return Reading(at, state.request, chunk, is_routing), orders.then(Orders((), commands)).then(notice)
 
@@ -340,7 +343,8 @@ class Machine:
             orders = orders.then(told)
         orders = self._passing_room(orders, has_room=has_room)
         state = Windowing(at, request, request.prompt_ids[-1], num_left=request.max_tokens)
-        return self._window(state, orders.then(first_inputs(self.plan, request)), later)
+        inputs = first_inputs(self.plan, request) if self.plan.inventory.has_head else Orders()
+        return self._window(state, orders.then(inputs), later)
 
     def _await_home(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
         """The first window is done, and the client has its token; block and parts may still be on their way."""
@@ -374,13 +378,18 @@ class Machine:
 
     def _window(self, state: Windowing, orders: Orders, later: Orders = NO_ORDERS) -> tuple[State, Orders]:
         """`later` takes the link once the window has its inputs."""
-        launched = window(self.plan, rows=state.rows, table_version=state.at.table_version)
+        at, version = state.at, state.at.table_version
+        if self.plan.inventory.has_head:
+            launched = window(self.plan, rows=state.rows, table_version=version)
+        else:
+            launched = read_window(self.plan, (state.token_id,), start=len(at.session.ids), table_version=version)
+        at, launched = pass_window(self.plan, self.before, at, launched, rows=state.rows)
         if later.commands:
             inputs = Orders((), (Record(Stream.VERIFIER, "inputs"), Wait(Stream.COPY, "inputs")))
             launched = inputs.then(launched).then(later)
         orders = orders.then(launched)
-        streams = (Stream.VERIFIER,) if state.at.is_coming_home else window_streams(state.at)
-        at, notice = notify(state.at, streams)
+        streams = (Stream.VERIFIER,) if at.is_coming_home else window_streams(at)
+        at, notice = notify(at, streams)
         return replace(state, at=at), orders.then(notice)
 
 
