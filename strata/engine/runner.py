@@ -133,6 +133,7 @@ class Runner:
         self._machine = Machine(recipe, self._places, frozenset(terminators))
         self._state: State = first_state(recipe.plan)
         self._awaits: tuple[str, ...] = ()
+        self._early: set[str] = set()  # reported since the request began, and not awaited so far
         self._checks: tuple[Check, ...] = ()
         self._num_acts = 0
         self._is_touched = is_touched
@@ -180,6 +181,7 @@ class Runner:
         nothing is open."""
         before, had_segments = self._counts, self._state.at.segments is not None
         self._read = NO_READ
+        self._early.clear()
         self._step(Began(request))
         facts, plan = with_takeover(self._read, self._state), self._recipe.plan
         fresh_tokens = len(request.prompt_ids) - facts.read_from
@@ -312,7 +314,7 @@ class Runner:
     def _gather(self, *, is_draining: bool = False) -> None:
         """Until every awaited tag is reached. Raises DeviceError for what failed; with `is_draining` only for what
         takes the device away."""
-        missing = set(self._awaits)
+        missing = set(self._awaits) - self._early
         while missing:
             events = self._device.completions()
             for event in events:
@@ -322,11 +324,13 @@ class Runner:
                     kind = DeviceLost if event.is_fatal else DeviceError
                     raise kind(event.message, event.command)
                 assert isinstance(event, Reached)
+                self._early.add(event.tag)
                 missing.discard(event.tag)
                 if event.tag.startswith(f"{HOME} ") and not self._state.at.is_coming_home:
                     self._note_home()
             if missing and not events:
                 self._pause()
+        self._early.difference_update(self._awaits)
         checks, self._awaits, self._checks = self._checks, (), ()
         for check in checks:
             self._check(check)

@@ -1,8 +1,8 @@
 """Commands of one prompt chunk, layer by layer, with expert copies running ahead through the ring.
 
-Chunks of STREAM_ALL_TOKENS and more stream every non-resident blob in (layer, expert) order; the order is known at
-once, so copies run ahead into later layers as far as the ring has slots. Shorter chunks ask the router first and stage
-only the experts it chose.
+Chunks of STREAM_ALL_TOKENS and more stream every non-resident blob in (layer, expert) order, whatever the routers
+choose; the order is known at once, so copies run ahead into later layers as far as the ring has slots. Shorter chunks
+ask the router first and stage only the experts it chose.
 
     prompt stream: attention, router | resident experts | wait copied g, experts of g, record used g | ... | combine
     copy stream:   wait used (last readers of the slots), copy group g, record copied g | ...
@@ -80,7 +80,7 @@ def open_chunk(
     """A chunk of tokens [start, start + rows); `ring` has nothing in flight."""
     assert ring.num_issued == ring.num_consumed, ring
     inventory = recipe.plan.inventory
-    is_streaming = rows >= STREAM_ALL_TOKENS and len(resident) < inventory.num_pairs
+    is_streaming = rows >= STREAM_ALL_TOKENS
     chunk = ChunkState(start, rows, ring, layout, resident, is_streaming, first_entry=ring.num_issued)
     if not is_streaming:
         return chunk
