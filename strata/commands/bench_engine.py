@@ -34,12 +34,14 @@ class Engine:
         runner, before, began = self.runner, self.runner.snapshot(), time.perf_counter()
         read_from = runner.begin(GenerationRequest("bench", ids, generated, GREEDY))
         sampled: list[int] = []
-        num_windows, first, first_s = 0, before, began
+        num_windows, first, first_s, second_s = 0, before, began, began
         while not isinstance(outcome := runner.advance(is_cancelled=False), HasClosed):
             if not isinstance(outcome, HasSampled):
                 continue
             if not sampled:
                 first, first_s = runner.snapshot(), time.perf_counter()
+            elif num_windows == 1:
+                second_s = time.perf_counter()
             sampled += outcome.token_ids
             num_windows += 1
             if len(sampled) == generated:
@@ -65,6 +67,10 @@ class Engine:
             num_windows=num_windows - 1,
             num_drafts=drafts.num_drafts,
             num_drafts_accepted=drafts.num_accepted,
+            second_s=second_s - first_s,
+            moved_segments=facts.moved_segments,
+            home_bytes=facts.refilled_bytes + facts.room_bytes + facts.restored_bytes,
+            reclaim_s=facts.reclaim_ms / 1e3,
             ids=tuple(sampled),
         )
 

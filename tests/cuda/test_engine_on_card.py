@@ -4,13 +4,9 @@ that come and go."""
 
 import random
 import sys
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 import torch
 import triton
@@ -27,6 +23,7 @@ from strata.engine.runner import HasClosed, HasSampled
 from tests.cuda.model_on_fake import GREEDY, ModelOnCard
 from tests.cuda.test_programs_on_card import SHAPE, bits, model_on_card, write
 from tests.device.cuda_bodies import why_no_card
+from tests.end_to_end.mixed_clients import Mixed, check_all_is_home, check_answers, serve_mixed_clients
 from tests.end_to_end.real_card import real_card
 from tests.fixtures.models import write_random_model
 
@@ -127,7 +124,7 @@ def test_moved_segments_come_home_and_change_no_bit(tmp_path: Path):
     assert seen[0] == seen[1]
 
 
-NUM_REQUESTS, NUM_CLIENTS = 200, 6
+MIXED = Mixed(200, lengths=(3, 40, 300, 800))
 
 
 def test_a_server_under_clients_that_come_and_go_answers_each_as_if_alone(tmp_path: Path):
@@ -135,54 +132,8 @@ def test_a_server_under_clients_that_come_and_go_answers_each_as_if_alone(tmp_pa
     command = [sys.executable, "-m", "strata", "serve", str(path), "--device", "cuda", "--port", "0", "--vram", "24MiB"]
     options = ["--ctx", "1024", "--cache-min-slots", "4", "--queue", "64"]
     with child_server([*command, *options]) as server:
-        alone = {number: ask(server.url, number) for number in range(0, NUM_REQUESTS, 4)}
-        answers: dict[int, str] = {}
-        threads = [
-            threading.Thread(target=run_client, args=(server.url, start, answers)) for start in range(NUM_CLIENTS)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        card = httpx.get(f"{server.url}/debug/card").json()
+        answered = serve_mixed_clients(server, MIXED)
         assert server.stop() == 0
-    asked = [number for number in range(NUM_REQUESTS) if not leaves_early(number)]
-    assert sorted(answers) == asked
-    assert {number: answers[number] for number in alone if number in answers} == {
-        number: text for number, text in alone.items() if number in answers
-    }
-    statistics = card["statistics"]
-    assert statistics["num_loans"] > 20 and statistics["num_maps_while_serving"] == 0
-    assert not [row for row in card["rows"] if row["owner"] == "prompt"], "something is still lent"
-
-
-def body_of(number: int) -> dict[str, Any]:
-    draw = random.Random(number)
-    ids = [draw.randrange(300) for _ in range(draw.choice((3, 40, 300, 800)))]
-    return {"prompt": ids, "max_tokens": draw.choice((1, 8, 24)), "temperature": 0.7, "seed": number}
-
-
-def leaves_early(number: int) -> bool:
-    return number % 3 == 1
-
-
-def ask(url: str, number: int) -> str:
-    answer = httpx.post(f"{url}/v1/completions", json=body_of(number), timeout=120)
-    assert answer.status_code == 200, answer.text
-    text: str = answer.json()["choices"][0]["text"]
-    return text
-
-
-def run_client(url: str, start: int, answers: dict[int, str]) -> None:
-    """Each NUM_CLIENTS-th request: asked for whole, or left after the first piece of its stream."""
-    for number in range(start, NUM_REQUESTS, NUM_CLIENTS):
-        if leaves_early(number):
-            leave(url, number)
-        else:
-            answers[number] = ask(url, number)
-
-
-def leave(url: str, number: int) -> None:
-    with httpx.stream("POST", f"{url}/v1/completions", json=body_of(number) | {"stream": True}, timeout=120) as answer:
-        pieces: Iterator[str] = answer.iter_lines()
-        next(pieces, None)
+    print(f"\n{MIXED.num_requests} mixed requests: {answered.seconds}, {answered.card['statistics']}")
+    check_answers(answered, MIXED)
+    check_all_is_home(answered, least_loans=20)
