@@ -118,6 +118,8 @@ def _why_not_beside(kinds: set[str], region: str) -> str:
         return "verifier's inputs go up, and results down, only while both prompt streams rest (4, 6)"
     if kinds == {LAUNCH, WINDOW} or region in ("kv", "state", "weights"):
         return "prompt path and windows hand over to each other, nothing of the one runs beside the other (4, 6 and 8)"
+    if region == "prompt" and kinds == {COPY_IN, COPY_OUT}:
+        return "a chunk whose copies run ahead asks no router, and one that asks has waited for all of them (4, 4)"
     if region == "cache":
         return "lent slots come home while both prompt streams rest, and the window waits for `back` (4.1, refill)"
     return ""

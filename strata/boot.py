@@ -87,13 +87,14 @@ def _tell_lost(error: BaseException) -> int:
     return EXIT_DEVICE_LOST
 
 
-def open_device(planned: PlannedModel) -> Device:
-    """The body that was asked for, with the model's weights in its pack, not yet mapped. Raises ConfigError."""
+def open_device(planned: PlannedModel, laps: dict[str, float] | None = None) -> Device:
+    """The body that was asked for, with the model's weights in its pack, not yet mapped. `laps` gets the seconds of a
+    card's parts: its memory, and the weights. Raises ConfigError."""
     if planned.config.device.is_virtual:
         return open_twin(planned)
     from strata.boot_card import open_card  # needs triton and the driver's binding
 
-    return open_card(planned)
+    return open_card(planned, laps=laps)
 
 
 def open_twin(planned: PlannedModel) -> SimDevice:

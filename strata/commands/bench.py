@@ -166,6 +166,7 @@ def start_figures(engine: "Engine") -> dict[str, Any]:
     plan = engine.planned.plan
     return {
         "ready_s": round(engine.ready_s, 2),
+        **{f"{name}_s": round(seconds, 2) for name, seconds in engine.laps.items()},
         "arena_bytes": plan.arena_bytes,
         "context_tokens": plan.options.context_tokens,
         "cache_slots": len(plan.slots),

@@ -23,11 +23,12 @@ MATRIX_ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Started and idle. `ready_s`: from nothing to there."""
+    """Started and idle. `ready_s`: from nothing to there; `laps`: seconds of its parts."""
 
     planned: PlannedModel
     runner: Runner
     ready_s: float
+    laps: dict[str, float]
 
     def serve(self, ids: tuple[int, ...], *, generated: int) -> Served:
         """A greedy reply of exactly `generated` tokens: nothing ends it earlier."""
@@ -79,11 +80,12 @@ class Engine:
 def started(planned: PlannedModel) -> Iterator[Engine]:
     """Raises ConfigError and DeviceError."""
     began = time.perf_counter()
-    device = open_device(planned)
+    laps: dict[str, float] = {}
+    device = open_device(planned, laps)
     try:
         runner = make_runner(planned, device, ())
-        runner.start()
-        yield Engine(planned, runner, time.perf_counter() - began)
+        laps |= runner.start()
+        yield Engine(planned, runner, time.perf_counter() - began, laps)
     finally:
         device.close()
 

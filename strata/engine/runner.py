@@ -8,6 +8,7 @@ import logging
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from strata.core.commands import Fill
 from strata.core.errors import DeviceError, DeviceLost
@@ -52,6 +53,8 @@ TOLD_SCRATCH_BYTES = 4 * MIB
 """A class of at least so much that a slab would have saved is told of (`lending.md` 3.3)."""
 log = logging.getLogger(__name__)
 _GREEDY = SamplingParams(temperature=0.0)
+START_PARTS = ("load", "graphs", "touch")
+"""What a start does behind the weights: copies to the card, windows captured, a first request of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +146,14 @@ class Runner:
         self._window_words = (0, 0)  # the card's own counters of expert reads, as seen last
         self._publish()
 
-    def start(self) -> None:
-        """Make the card ready: map, load, publish, capture. Raises DeviceError."""
+    def start(self) -> dict[str, float]:
+        """Make the card ready: map, load, publish, capture. Gives the seconds of each part. Raises DeviceError."""
+        laps_s = [self._clock()]
         segment_bytes = self._device.describe().segment_bytes
         plan = self._recipe.plan
         self._order(start_up(plan, self._places, segment_bytes=segment_bytes, terminators=self._terminators))
         self._gather()
+        laps_s.append(self._clock())
         for rows in graph_rows(plan):
             launches = window_launches(self._recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
             self._device.capture(window_graph(rows), launches)
@@ -159,10 +164,13 @@ class Runner:
         for rows in read_rows(plan):
             launches = read_launches(self._recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
             self._device.capture(read_graph(rows), launches)
+        laps_s.append(self._clock())
         self._step(Started())
         if self._is_touched:
             self._touch()
             self._step(Started())  # the touch has brought home what was lent from the start
+        laps_s.append(self._clock())
+        return {name: end - begin for name, (begin, end) in zip(START_PARTS, pairwise(laps_s), strict=True)}
 
     def _touch(self) -> None:
         """A request of its own, read in a chunk and answered by a window, and one that windows read where they do; they

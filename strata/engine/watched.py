@@ -42,9 +42,9 @@ class WatchedRunner(Runner):
         self._is_advancing = False
         super().__init__(device, recipe, terminators, pause, is_touched=is_touched, digest=digest, clock=clock)
 
-    def start(self) -> None:
+    def start(self) -> dict[str, float]:
         with _Told(self):
-            super().start()
+            return super().start()
 
     def begin(self, request: GenerationRequest) -> int:
         self._watch.began(request)
