@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from strata.boot import make_runner, open_device
+from strata.boot import keep_for_good, make_runner, open_device
 from strata.card_speed import measure_card
 from strata.commands.bench_figures import Ceilings, Served
 from strata.core.errors import ConfigError
@@ -85,6 +85,7 @@ def started(planned: PlannedModel) -> Iterator[Engine]:
     try:
         runner = make_runner(planned, device, ())
         laps |= runner.start()
+        keep_for_good()
         yield Engine(planned, runner, time.perf_counter() - began, laps)
     finally:
         device.close()

@@ -22,7 +22,9 @@ class LinkCopy:
 
 def merge_pairs(pairs: Sequence[CopyPair]) -> list[LinkCopy]:
     """In order of arena address, host to device first; empty pairs are left out."""
-    copies = sorted((_copy_of(pair) for pair in pairs), key=lambda c: (not c.is_to_device, c.host.space, c.arena.offset_bytes))
+    copies = sorted(
+        (_copy_of(pair) for pair in pairs), key=lambda c: (not c.is_to_device, c.host.space, c.arena.offset_bytes)
+    )
     merged: list[LinkCopy] = []
     for copy in copies:
         if not copy.arena.size_bytes:

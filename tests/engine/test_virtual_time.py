@@ -161,8 +161,8 @@ def test_a_streaming_chunk_does_not_wait_for_the_host_at_each_layer(monkeypatch:
         monkeypatch.setattr(layers, "LAYERS_AHEAD", num_ahead)
         idle_ms.append(_idle_ns(serve.__wrapped__(busy=busy)) / NS_PER_MS)
     waiting, ahead = idle_ms
-    assert waiting > NUM_CHUNKS * NUM_LAYERS * 0.4
-    assert ahead < NUM_CHUNKS * 0.8, "the host is seen at a chunk's ends alone"
+    assert waiting > NUM_CHUNKS * NUM_LAYERS * 0.3
+    assert ahead < waiting / 2, "the host is seen at a chunk's ends alone"
 
 
 def _idle_ns(served: Served) -> int:

@@ -167,12 +167,13 @@ def run_ahead(plan: Plan, chunk: ChunkState) -> tuple[ChunkState, list[Command]]
 
 
 def _consume(lane: Lane, chunk: ChunkState, row: Extent) -> tuple[ChunkState, list[Command]]:
-    """One launch reads up to half of the groups that the layer has left: what comes last over the link is little, and
-    little is left to compute behind it."""
+    """What the layer has left is read by as few launches as the ring allows, all of about one size: the host takes as
+    long to order a launch as the link for a dozen blobs."""
     batches = [batch for batch in chunk.flight if batch.layer == chunk.layer]
     num_pending = sum(1 for _ in takewhile(lambda pair: pair[0] == chunk.layer, chunk.pending))
     num_left = len(batches) + -(-num_pending // chunk.ring.max_group_entries)
-    batches = batches[: min(chunk.ring.max_read_groups, max(1, num_left // 2))]
+    num_launches = -(-num_left // chunk.ring.max_read_groups)
+    batches = batches[: -(-num_left // num_launches)]
     experts = tuple(expert for batch in batches for expert in batch.experts)
     blobs = tuple(blob for batch in batches for blob in batch.blobs)
     launch = launch_placed_experts(lane, layer=chunk.layer, rows=chunk.rows, experts=experts, row=row, blobs=blobs)
