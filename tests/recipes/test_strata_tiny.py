@@ -9,7 +9,6 @@ import torch
 
 from recipes.strata_tiny.evaluation import file_weights
 from recipes.strata_tiny.export import write_gguf
-from recipes.strata_tiny.free_texts import from_line
 from recipes.strata_tiny.shape import TinyShape
 from recipes.strata_tiny.vocabulary import Vocabulary
 from strata.config.values import Mtp
@@ -17,15 +16,12 @@ from strata.core.kv import KvFormat
 from strata.core.memory.shapes import PlanOptions
 from strata.model.architecture import spec_of
 from strata.model.gguf.model_file import open_model
-from strata.model.text import load_text
 from tests.end_to_end.real_card import real_card
 from tests.kernels.tiny_drafter import TinyDrafter
-from tests.tidy.tree import ROOT
+from tests.recipes.strata_tiny_chat import MODEL, first_questions
 
 pytestmark = pytest.mark.slow
 
-MODEL = ROOT / "strata/models/strata-tiny.Q8_0.gguf"
-HELD_OUT = ROOT / "recipes/strata_tiny/made/held_out.jsonl"
 NUM_PROMPTS, NUM_TOKENS = 3, 32
 
 
@@ -38,15 +34,6 @@ def f32_form(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tiny") / "strata-tiny.F32.gguf"
     write_gguf(path, TinyShape(), arrays, words, is_q8=False)
     return path
-
-
-def held_out_prompts(count: int) -> list[tuple[int, ...]]:
-    text = load_text(open_model(MODEL).metadata)
-    with HELD_OUT.open(encoding="utf-8") as lines:
-        documents = [from_line(line) for line, _ in zip(lines, range(count), strict=False)]
-    assert len(documents) == count
-    asked = [[each for each in document.messages if each["role"] != "assistant"][:1] for document in documents]
-    return [tuple(text.render_chat(messages)) for messages in asked]
 
 
 def options(window_rows: int, kv_format: KvFormat = KvFormat.F16) -> PlanOptions:
@@ -73,7 +60,7 @@ def test_the_file_is_small_and_most_of_it_are_experts() -> None:
 
 def test_first_drafts_are_right_most_of_the_time_and_change_no_token() -> None:
     """The bounds that the model was made for; its card says what was measured on 128 prompts."""
-    prompts = held_out_prompts(NUM_PROMPTS)
+    prompts = first_questions(NUM_PROMPTS)
     alone, none, _ = greedy(MODEL, prompts, 1)
     pairs, num_drafts, num_accepted = greedy(MODEL, prompts, 2)
     assert none == 0 and pairs == alone
@@ -88,7 +75,7 @@ def test_first_drafts_are_right_most_of_the_time_and_change_no_token() -> None:
 def test_llama_cpp_says_the_same_greedy_text_and_drafts_the_same(f32_form: Path) -> None:
     from tests.oracle.llama_cpp import LlamaCpp
 
-    (prompt,) = held_out_prompts(1)
+    (prompt,) = first_questions(1)
     ((reply,), _, _) = greedy(f32_form, [prompt], 1, num_tokens=64)
     ids = [*prompt, *reply]
     engine = TinyDrafter(spec_of(open_model(f32_form)))
@@ -107,7 +94,7 @@ def test_llama_cpp_runs_the_served_file_unchanged() -> None:
     """It rounds activations to 8 bits there, so logits are near and not equal."""
     from tests.oracle.llama_cpp import LlamaCpp
 
-    (prompt,) = held_out_prompts(1)
+    (prompt,) = first_questions(1)
     with real_card(MODEL, options(1, KvFormat.F32), arena_bytes=96 << 20) as card:
         card.serve(prompt, max_tokens=1)
         ours = np.frombuffer(card.logits[0], np.float32)
