@@ -40,6 +40,7 @@ from strata.core.serving.steps import (
     ServingEvent,
     Started,
 )
+from strata.core.serving.swapping import brings_reads
 from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
@@ -123,6 +124,7 @@ class Runner:
         is_touched: bool = False,
         digest: DigestOf | None = None,
         clock: Callable[[], float] = lambda: 0.0,
+        heat: tuple[int, ...] = (),
     ) -> None:
         description = device.describe()
         assert digest is not None or not recipe.plan.options.policy.is_verified, "nothing to verify with"
@@ -131,7 +133,7 @@ class Runner:
         self._device, self._recipe, self._terminators, self._pause = device, recipe, tuple(terminators), pause
         self._places = Addresses(description.arena_address, description.pack_address)
         self._machine = Machine(recipe, self._places, frozenset(terminators))
-        self._state: State = first_state(recipe.plan)
+        self._state: State = first_state(recipe.plan, heat)
         self._awaits: tuple[str, ...] = ()
         self._checks: tuple[Check, ...] = ()
         self._num_acts = 0
@@ -146,7 +148,8 @@ class Runner:
         """Make the card ready: map, load, publish, capture. Raises DeviceError."""
         segment_bytes = self._device.describe().segment_bytes
         plan = self._recipe.plan
-        self._order(start_up(plan, self._places, segment_bytes=segment_bytes, terminators=self._terminators))
+        cache = self._state.at.cache
+        self._order(start_up(plan, self._places, cache, segment_bytes=segment_bytes, terminators=self._terminators))
         self._gather()
         for rows in graph_rows(plan):
             launches = window_launches(self._recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
@@ -228,7 +231,7 @@ class Runner:
     def resume(self, *token_ids: int) -> None:
         """All sampled tokens were taken: run the next window behind the last."""
         assert token_ids == self._sampled, (token_ids, self._sampled)
-        self._step(Continued(token_ids))
+        self._step(Continued(token_ids, self._expert_reads()))
         while isinstance(self._state, Homing):
             self._gather()
             self._step(Arrived())
@@ -236,7 +239,7 @@ class Runner:
     def end(self, *, num_taken: int | None = None) -> None:
         """The reply is over with the first `num_taken` of the tokens that were sampled last, or all of them. All is at
         rest when this returns."""
-        self._step(Ended(self._sampled[:num_taken]))
+        self._step(Ended(self._sampled[:num_taken], self._expert_reads()))
         while not self._is_idle():
             self._gather()
             self._step(Arrived())
@@ -351,6 +354,13 @@ class Runner:
     def _routed_experts(self) -> tuple[int, ...]:
         counts = self._device.host(self._recipe.plan.staging.router_counts).cast("i")
         return tuple(expert for expert, rows in enumerate(counts) if rows)
+
+    def _expert_reads(self) -> tuple[int, ...]:
+        """Windows that read each blob since this was not () last: flat [num_layers, num_experts]."""
+        plan = self._recipe.plan
+        if not brings_reads(plan, self._state.at.cache):
+            return ()
+        return tuple(self._device.host(plan.staging.usage).cast("i"))
 
     def _sampled_tokens(self, rows: int) -> tuple[int, ...]:
         """What the window of `rows` rows gave; its first row always stands."""

@@ -27,5 +27,5 @@ def closing_streams(at: Standing) -> tuple[Stream, ...]:
 
 
 def window_streams(at: Standing) -> tuple[Stream, ...]:
-    """Behind which everything is home, the drafter's block too."""
-    return (Stream.VERIFIER, Stream.COPY) if at.is_lending else (Stream.VERIFIER,)
+    """Behind which everything is home, the drafter's block and swapped blobs too."""
+    return (Stream.VERIFIER, Stream.COPY) if at.is_lending or at.cache.landing else (Stream.VERIFIER,)
