@@ -24,7 +24,7 @@ import struct
 from dataclasses import dataclass, replace
 
 from strata.core.commands import Command, Copy, CopyPair, Record, Stream, Wait
-from strata.core.lending.loan import PROMPT, reserve
+from strata.core.lending.loan import reserve
 from strata.core.lending.room import Room
 from strata.core.memory.layout import INT32_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
@@ -36,10 +36,9 @@ from strata.core.serving.drafting import fill_draft_kv
 from strata.core.serving.inputs import pack_header
 from strata.core.serving.launches import Recipe, launch_embed, launch_ffn, launch_mixer, launch_router, prompt_lane
 from strata.core.serving.parking import Parking, Restoring, park, restore, save_state, take_over
-from strata.core.serving.prefix import NO_SESSION
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.settling import PROMPT_STREAMS, closing_streams, settled, window_streams
+from strata.core.serving.settling import PROMPT_STREAMS, broken, closing_streams, settled, window_streams
 from strata.core.serving.short_reads import read_window
 from strata.core.serving.standing import Standing, notify, tell_home
 from strata.core.serving.startup import mend
@@ -128,12 +127,8 @@ class Machine:
                 at, acts = settled(state.at)
                 return Idle(replace(at, is_broken=False)), Orders(acts=acts)
             case _, Broke():
-                at, cache = state.at, state.at.cache  # what was landing may not be there, and the card counts from 0
-                cache = replace(cache, num_windows=0, moving=cache.moving + cache.landing, landing=())
-                room = self._lost_room(at)
-                at = replace(at, session=NO_SESSION, is_broken=True, checks=(), room=room, cache=cache)
                 drafter = (Stream.DRAFTER,) if self.plan.draft else ()
-                return self._close(at, None, (*PROMPT_STREAMS, Stream.VERIFIER, *drafter))
+                return self._close(broken(self.plan, state.at), None, (*PROMPT_STREAMS, Stream.VERIFIER, *drafter))
         raise AssertionError(f"{type(event).__name__} is illegal in {type(state).__name__}")
 
     def _lend_from_start(self, at: Standing) -> tuple[State, Orders]:
@@ -325,12 +320,6 @@ class Machine:
             orders = orders.then(mended)
         at, notice = notify(at, window_streams(at))
         return Settling(at), orders.then(notice)
-
-    def _lost_room(self, at: Standing) -> Room | None:
-        """The room that is out by the books, whatever was ordered: an act may have been refused."""
-        if not (self.plan.room and at.ledger.is_owner(PROMPT, self.plan.block)):
-            return None
-        return Room(self.plan.block, self.plan.room, first_slot=0)
 
     def _first_window(
         self, at: Standing, request: GenerationRequest, *, has_room: bool = False
