@@ -44,7 +44,7 @@ from strata.core.serving.swapping import brings_reads
 from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
-from strata.engine.counts import RunnerCounts, with_act, with_commands
+from strata.engine.counts import CacheFacts, RunnerCounts, cache_facts, with_act, with_commands, with_window
 from strata.engine.read_facts import with_geometry, with_takeover
 
 DigestOf = Callable[[memoryview], int]
@@ -209,6 +209,10 @@ class Runner:
         now, then = self._counts, self._began
         return DraftFacts(now.num_drafts - then.num_drafts, now.num_drafts_accepted - then.num_drafts_accepted)
 
+    def cache_facts(self) -> CacheFacts:
+        """What windows of the request begun last read of the experts, so far, and what was exchanged meanwhile."""
+        return cache_facts(self._counts, self._began)
+
     def advance(self, *, is_cancelled: bool) -> Outcome:
         """Wait for what was submitted last, then submit what follows. Raises DeviceError; then call `recover`."""
         self._gather()
@@ -303,7 +307,8 @@ class Runner:
         self._device.submit(orders.commands)
         result = self._recipe.plan.verifier.window.result
         had_classes = self._counts.scratch_classes
-        self._counts = with_commands(self._counts, orders.commands, self._recipe.plan)
+        is_lent = self._state.at.loan is not None
+        self._counts = with_commands(self._counts, orders.commands, self._recipe.plan, is_lent=is_lent)
         for command in orders.commands:
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
@@ -366,12 +371,12 @@ class Runner:
         """What the window of `rows` rows gave; its first row always stands."""
         words = struct.unpack(f"<{RESULT_BYTES // 8}q", self._device.host(self._recipe.plan.staging.result))
         hits, misses, num_sampled = words[HIT_WORD], words[MISSED_WORD], words[SAMPLED_WORD] if rows > 1 else 1
-        self._counts = replace(
+        self._counts = with_window(
             self._counts,
-            expert_reads_hit=self._counts.expert_reads_hit + hits - self._window_words[0],
-            expert_reads_missed=self._counts.expert_reads_missed + misses - self._window_words[1],
-            num_drafts=self._counts.num_drafts + rows - 1,
-            num_drafts_accepted=self._counts.num_drafts_accepted + num_sampled - 1,
+            hits=hits - self._window_words[0],
+            misses=misses - self._window_words[1],
+            num_drafts=rows - 1,
+            num_drafts_accepted=num_sampled - 1,
         )
         self._window_words = (hits, misses)
         if min(words[:num_sampled]) < 0:  # how a card says it: its programs cannot raise

@@ -147,6 +147,10 @@ class Steward:
             seconds_since_progress=self._clock() - self._running.progress_s if self._running else 0.0,
             expert_reads_hit=counts.expert_reads_hit,
             expert_reads_missed=counts.expert_reads_missed,
+            window_reads_hit=counts.window_reads_hit,
+            window_reads_missed=counts.window_reads_missed,
+            num_swaps=counts.num_swaps,
+            swapped_bytes=counts.swapped_bytes,
             link_bytes=device.copied_to_device_bytes
             - base.copied_to_device_bytes
             + device.pack_read_bytes
