@@ -90,14 +90,15 @@ Outcome = HasRead | HasMoved | HasSampled | HasClosed
 
 @dataclass(frozen=True, slots=True)
 class RunnerSnapshot:
-    """One moment: the runner's counts, the device's, who owns which bytes by the books, what is parked, and which
-    states of the live session are kept."""
+    """One moment: the runner's counts, the device's, who owns which bytes by the books, what is parked, which states of
+    the live session are kept, and how often each blob is read."""
 
     counts: RunnerCounts
     device: DeviceStatistics
     ledger: Ledger
     parked: ParkedConversations
     checkpoints: Checkpoints
+    heat: tuple[int, ...]
 
 
 def _touching(plan: Plan) -> list[GenerationRequest]:
@@ -112,7 +113,7 @@ class Runner:
     `pause` is called while a device has nothing to report yet; the twin always has. With `is_touched`, `start` runs
     every program once: on a card, a kernel is compiled when it runs for the first time. `digest` is the positional
     digest of host bytes, for plans that verify what was lent; `clock` gives seconds, for the time that a loan takes to
-    come home."""
+    come home; `heat`: how often each blob was read before, () if nobody counted."""
 
     def __init__(
         self,
@@ -293,8 +294,8 @@ class Runner:
         self._publish()
 
     def _publish(self) -> None:
-        at = self._state.at
-        self._snapshot = RunnerSnapshot(self._counts, self._device.statistics(), at.ledger, at.parked, at.checkpoints)
+        at, device = self._state.at, self._device.statistics()
+        self._snapshot = RunnerSnapshot(self._counts, device, at.ledger, at.parked, at.checkpoints, at.cache.heat)
 
     def _order(self, orders: Orders) -> None:
         self._num_acts = 0

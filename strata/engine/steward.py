@@ -132,6 +132,10 @@ class Steward:
         """Who owns which bytes of the card, by the books, as they stood after the last step."""
         return self._runner.snapshot().ledger.holdings
 
+    def heat(self) -> tuple[int, ...]:
+        """How often windows read each expert (`strata.core.memory.residency`), as known after the last step."""
+        return self._runner.snapshot().heat
+
     def statistics(self) -> EngineStatistics:
         snapshot = self._runner.snapshot()
         device, counts, parked, base = snapshot.device, snapshot.counts, snapshot.parked, self._base
