@@ -116,9 +116,9 @@ class Driver:
 
     @property
     def is_handing_over(self) -> bool:
-        """Bytes of a loan are on their way, there or back."""
+        """Bytes of a loan are on their way, there or back, or blobs are exchanged."""
         state = self.card.runner._state
-        return not isinstance(state, Idle | Reading) and state.at.is_lending
+        return not isinstance(state, Idle | Reading) and (state.at.is_lending or bool(state.at.cache.moving))
 
     @property
     def num_steps(self) -> int:
@@ -318,6 +318,7 @@ class Driver:
         self.sometimes["window answered"] += 1
 
     def _end(self) -> None:
+        self.sometimes["reply ended beside a swap"] += bool(self.card.runner._state.at.cache.moving)
         self.card.runner.end()
         self._close()
 

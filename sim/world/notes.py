@@ -25,6 +25,7 @@ def name_of(state: State) -> str:
 def note_state(notes: Notes, state: State) -> None:
     """Of the chunk under way, and of a refill."""
     notes["read by windows"] += isinstance(state, ShortReading)
+    notes["blobs exchanged"] += bool(state.at.cache.moving)
     if isinstance(state, Reading):
         chunk = state.chunk
         notes["streaming chunk" if chunk.is_streaming else "routed chunk"] += 1
@@ -65,6 +66,8 @@ def struck_by(card: Card, command: Command) -> str:
             targets = [pair.target for pair in command.pairs if isinstance(pair.target, Access)]
             if any((target.content or "").startswith(f"blob {card.geometry.num_layers} ") for target in targets):
                 return "copy into the block"
+            if not card.runner._state.at.is_lending and any(target.owner == CACHE for target in targets):
+                return "copy of a swap"
             return "copy into a head" if any(target.owner in ("head", "draft head") for target in targets) else ""
         case _ if isinstance(command, Act):
             return card.lent.word(command)
