@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sim.clock import VirtualClock
 from sim.errors import ContentMismatch, TableError, TwinError, UndefinedRead
 from strata.core.commands import Access, Command, Copy, GraphLaunch, Record, Stream, Wait
 from strata.core.errors import DeviceError
@@ -14,8 +15,10 @@ from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions, Slot
 from strata.core.serving import swapping
 from strata.core.serving.steps import Orders
+from strata.engine.runner import HasSampled
 from tests.engine.every_command import SHARDS, fail_once, indexes_of, kinds_of
 from tests.engine.symbolic_card import Card, drafting_inventory, lending_inventory, prompt, symbolic_card
+from tests.engine.test_virtual_time import ARENA_BYTES, BLOB_BYTES, NUM_LAYERS, pace, scaled_inventory
 
 OPTIONS = PlanOptions(4096, min_cache_slots=4, ring_slots=4, num_swaps=3, swap_windows=2)
 HOT = frozenset({(0, 37), (0, 38), (2, 39), (3, 39)})
@@ -246,3 +249,40 @@ def test_the_twin_sees_a_swap_whose_entry_was_not_cleared(monkeypatch: pytest.Mo
     monkeypatch.setattr(swapping, "_publish", lambda plan, places, at, cache: (replace(at, cache=cache), Orders()))
     with pytest.raises(ContentMismatch, match="blob"):
         card().serve(prompt(1, max_tokens=9))
+
+
+def window_times(*, num_swaps: int, blob_bytes: int) -> tuple[list[int], int]:
+    """When each of 40 windows had answered, in virtual nanoseconds, and the number of blobs exchanged."""
+    clock = VirtualClock(pace(window_ns=10_000_000))
+    inventory = replace(scaled_inventory(), blob_bytes=(blob_bytes,) * NUM_LAYERS, drafter=None)
+    options = PlanOptions(4096, num_cache_slots=128, ring_slots=4, num_swaps=num_swaps, swap_windows=4)
+    served = symbolic_card(inventory, options, arena_bytes=ARENA_BYTES, clock=clock)
+    served.hot = frozenset((layer, 99 + layer) for layer in range(NUM_LAYERS))
+    served.runner.begin(prompt(1, max_tokens=41))
+    times = []
+    for _ in range(40):
+        served.play()
+        outcome = served.runner.advance(is_cancelled=False)
+        assert isinstance(outcome, HasSampled)
+        times.append(clock.times().now_ns)
+        served.runner.resume(*outcome.token_ids)
+    return times, served.runner.snapshot().counts.num_swaps
+
+
+@pytest.mark.slow
+def test_in_virtual_time_a_swap_costs_two_tables_and_no_copy():
+    """16 blobs of 2.5 MiB are 0.8 ms of an H200's link, beside a window of more than 10 ms."""
+    plain, none = window_times(num_swaps=0, blob_bytes=BLOB_BYTES)
+    swapping, num_swaps = window_times(num_swaps=16, blob_bytes=BLOB_BYTES)
+    copy_ns = BLOB_BYTES * 1000 // pace().link_bytes_per_us
+    assert (none, num_swaps) == (0, NUM_LAYERS)
+    assert 0 <= swapping[-1] - plain[-1] < copy_ns
+
+
+@pytest.mark.slow
+def test_in_virtual_time_copies_longer_than_a_window_hold_up_the_one_behind_it():
+    """The table that names them waits on the card, and nothing on the host."""
+    plain, _ = window_times(num_swaps=0, blob_bytes=16 * BLOB_BYTES)
+    swapping, num_swaps = window_times(num_swaps=16, blob_bytes=16 * BLOB_BYTES)
+    copies_ns = num_swaps * 16 * BLOB_BYTES * 1000 // pace().link_bytes_per_us
+    assert num_swaps == NUM_LAYERS and 0 < swapping[-1] - plain[-1] < copies_ns
