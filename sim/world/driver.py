@@ -318,7 +318,6 @@ class Driver:
         self.sometimes["window answered"] += 1
 
     def _end(self) -> None:
-        self.sometimes["reply ended beside a swap"] += bool(self.card.runner._state.at.cache.moving)
         self.card.runner.end()
         self._close()
 
@@ -354,7 +353,7 @@ class Driver:
             self._note_struck()
         self.sometimes["stream overtook"] += self.card.device.num_overtakings > overtakings
         self._books.check()
-        note_state(self.sometimes, self.card.runner._state)
+        note_state(self.sometimes, before, self.card.runner._state)
         words = self.card.device.journal.words[num_words:]
         note_loans(self.sometimes, self.card, words)
         self._loans.check_lent(words)
