@@ -5,9 +5,8 @@ FRAGMENT = """\
     acts: tuple[Act, ...] = give_back
 """
 REPLACEMENT = """\
-    elif plan.inventory.is_part:
-        blobs = resident_blobs(plan)
-        first += [CopyPair(plan.pack.blobs[s.layer][s.expert], blobs[s.layer, s.expert]) for s in plan.slots]
+    elif plan.staging.window_rows.size_bytes:
+        first += blobs_home(plan, at.cache.slots)
     acts: tuple[Act, ...] = give_back
 """
 SOURCE = "lending.md 7, refilling every participant when one needed more"

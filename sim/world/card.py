@@ -5,6 +5,7 @@ that arrive as late as they may.
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from sim.device import SimDevice, describe_twin
 from sim.errors import TableError, TwinError, UndefinedRead
@@ -18,6 +19,7 @@ from sim.world.pairs import Pairs
 from sim.world.plain_bytes import PlainBytes
 from sim.world.programs import DRAFT, WrongBytes, numbered_from, world_programs
 from sim.world.slab_checks import check_region, workplace_of
+from sim.world.swap_checks import SwapWatch
 from sim.world.table_checks import check_published, check_unpublished
 from strata.core import programs
 from strata.core.commands import (
@@ -109,6 +111,7 @@ class WorldDevice(SimDevice):
         self.home: Home | None = None
         self.lent: Lent | None = None
         self.journal = Journal()
+        self.swaps: SwapWatch | None = None
         self.favours: deque[int] = deque()
         self.num_overtakings = 0  # times that a stream went on before an older command of another one
         self.pairs: Pairs | None = None
@@ -130,6 +133,8 @@ class WorldDevice(SimDevice):
         self.lent = what_is_lent(self._geometry, self.home, arena_bytes=arena.size_bytes)
         check_region(self._geometry, self.home.owners)
         self.journal = Journal()
+        if self._geometry.num_swaps:
+            self.swaps = SwapWatch(self._geometry, self.home.named, self.home.owners)
 
     def backing(self) -> tuple[int | None, ...]:
         """The physical segment under each place, behind the arena too."""
@@ -233,6 +238,8 @@ class WorldDevice(SimDevice):
             return Failed(PLANTED, command)
         if isinstance(command, Transfer):
             check_unpublished(command, self._shadow)
+        if self.swaps is not None:
+            self.swaps.check(command, self._shadow, index, self.card_map())
         if isinstance(command, GraphLaunch):
             self.journal.num_windows += 1
             if self.journal.num_windows > 1 and self.lent is not None:
@@ -245,6 +252,8 @@ class WorldDevice(SimDevice):
             return
         if self.pairs is not None:
             self.pairs.note(command, by, self._shadow)
+        if self.swaps is not None:
+            self.swaps.note(command)
         if isinstance(command, Launch) and command.stream is Stream.PROMPT:
             if command.program in MIXERS and command.args.layer == 0:  # type: ignore[union-attr]
                 self.journal.chunks.append(command.args.buffers.max_rows)  # type: ignore[union-attr]
@@ -285,10 +294,11 @@ def make_card(
     is_counting_pairs: bool = False,
     keep: Keep | None = None,
     pack: memoryview | None = None,
+    heat: tuple[int, ...] = (),
 ) -> Card | Refusal:
     """Started and idle. `keep` gets everything that the runner asks of its device, from the first command on; `pack`:
-    what an earlier card of this model left in host memory."""
-    card = build_card(geometry, keep=keep, pack=pack)
+    what an earlier card of this model left in host memory, `heat`: how often its server read each blob."""
+    card = build_card(geometry, keep=keep, pack=pack, make_runner=partial(Runner, heat=heat))
     if isinstance(card, Card):
         if is_counting_pairs:
             card.device.pairs = Pairs(card.device._graphs)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from strata.commands.sizes import parse_size
 from strata.config.values import Mtp, Prefill
-from strata.core.units import GIB, parse_size
+from strata.core.units import GIB
 
 MAX_WHOLE = 2**53
 """Beyond any count, time or size that means something; keeps messages and arithmetic short."""

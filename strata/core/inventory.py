@@ -84,10 +84,6 @@ class ModelInventory:
     has_head: bool = True
 
     @property
-    def is_part(self) -> bool:
-        return self.first_layer > 0 or not self.has_head
-
-    @property
     def state_kinds(self) -> frozenset[StateKind]:
         """Every kind of state that some layer has."""
         return frozenset(

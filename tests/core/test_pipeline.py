@@ -37,8 +37,8 @@ def plans_of(geometry: Geometry) -> tuple[Plan, ...]:
 def pipeline_of(geometry: Geometry) -> Pipeline:
     plans = plans_of(geometry)
     machines = [
-        Machine(Recipe(plan, _dense_reads(part)), Addresses(1 << 40, 1 << 41), frozenset(TERMINATORS), plans, stage)
-        for stage, (plan, part) in enumerate(zip(plans, geometry.parts(), strict=True))
+        Machine(Recipe(plan, _dense_reads(part)), Addresses(1 << 40, 1 << 41), frozenset(TERMINATORS), plans, before)
+        for before, plan, part in zip((None, *plans), plans, geometry.parts(), strict=False)
     ]
     return Pipeline(tuple(machines))
 
@@ -57,7 +57,7 @@ class Played:
     def take(self, given: tuple[StageOrders, ...]) -> None:
         for stage, orders in given:
             self.awaiting = self.awaiting | {stage} if orders.awaits else self.awaiting - {stage}
-            self.taken[stage] += [handed.source for handed in orders.handed]
+            self.taken[stage] += [source for source, _ in orders.handed]
             staging = self.pipeline.machines[stage].plan.staging
             rows = (staging.chunk_rows.offset_bytes, staging.window_rows.offset_bytes)
             for command in orders.commands:

@@ -17,7 +17,7 @@ from sim.world.staged.watch import Borders, StageDevice
 from sim.world.trace import Trace, read_trace, write_trace
 from strata.core.commands import Access, Copy, CopyPair, Stream
 from strata.core.extent import Extent, HostExtent, HostSpace
-from strata.core.serving.steps import HandOver, Orders
+from strata.core.serving.steps import Orders
 from strata.trace.entries import FaultKind
 from tests.engine.every_command import SHARDS, indexes_of
 
@@ -138,7 +138,7 @@ def test_rows_that_are_written_over_or_taken_twice_are_seen() -> None:
     borders.leave(0, rows)
     with pytest.raises(WorldFault, match="nobody has taken in"):
         borders.leave(0, rows)
-    taking = Orders(handed=(HandOver(rows, rows),))
+    taking = Orders(handed=((rows, rows),))
     borders.take(1, taking)
     with pytest.raises(WorldFault, match="left None B"):
         borders.take(1, taking)

@@ -35,7 +35,7 @@ class StageRunner(Runner):
         stage: int,
     ) -> None:
         super().__init__(device, recipe, terminators, pause)
-        self._machine = replace(self._machine, stages=stages, stage=stage)
+        self._machine = replace(self._machine, stages=stages, before=stages[stage - 1] if stage else None)
 
     @property
     def machine(self) -> Machine:
@@ -76,9 +76,8 @@ class StageRunner(Runner):
 
     def hand_over(self, orders: Orders, before: "StageRunner") -> None:
         """Rows of the stage before, through the host."""
-        for handed in orders.handed:
-            rows = bytes(before._device.host(handed.source))
-            self._device.host(handed.target)[:] = rows
+        for source, target in orders.handed:
+            self._device.host(target)[:] = bytes(before._device.host(source))
 
 
 class StagedRunner:

@@ -39,10 +39,10 @@ class Borders:
         self._full[stage, buffer.offset_bytes] = buffer.size_bytes
 
     def take(self, stage: int, orders: Orders) -> None:
-        for handed in orders.handed:
-            found = self._full.pop((stage - 1, handed.source.offset_bytes), None)
-            if found != handed.source.size_bytes:
-                raise WorldFault(f"stage {stage} takes in {handed.source}, stage {stage - 1} left {found} B there")
+        for source, _ in orders.handed:
+            found = self._full.pop((stage - 1, source.offset_bytes), None)
+            if found != source.size_bytes:
+                raise WorldFault(f"stage {stage} takes in {source}, stage {stage - 1} left {found} B there")
             self.num_handed += 1
 
     def rest(self) -> None:

@@ -35,6 +35,7 @@ class StagingLayout:
     seen: HostExtent
     terminators: HostExtent
     table: HostExtent
+    usage: HostExtent
     result: HostExtent
     draft_addresses: HostExtent
     digests: HostExtent
@@ -44,9 +45,9 @@ class StagingLayout:
 
 
 def plan_staging(
-    inventory: ModelInventory, *, chunk_tokens: int, window_rows: int, num_digests: int = 0
+    inventory: ModelInventory, *, chunk_tokens: int, window_rows: int, num_digests: int = 0, usage_bytes: int = 0
 ) -> StagingLayout:
-    """`num_digests`: pieces that come home at once, where each is verified."""
+    """`usage_bytes`: of what windows count. `num_digests`: pieces that come home at once, where each is verified."""
     sizes = {
         "prompt_header": HEADER_BYTES,
         "prompt_tokens": chunk_tokens * INT32_BYTES,
@@ -60,11 +61,13 @@ def plan_staging(
         "seen": inventory.vocab_size,
         "terminators": inventory.vocab_size,
         "table": table_bytes(inventory),
+        "usage": usage_bytes,
         "result": RESULT_BYTES,
         "digests": num_digests * DIGEST_BYTES,
         "draft_addresses": inventory.drafter.num_experts * INT64_BYTES if inventory.drafter else 0,
     }
-    rows_bytes = ROW_BUFFERS * inventory.hidden_size * inventory.activation_bytes if inventory.is_part else 0
+    is_part = inventory.first_layer > 0 or not inventory.has_head
+    rows_bytes = ROW_BUFFERS * inventory.hidden_size * inventory.activation_bytes if is_part else 0
     sizes |= {"chunk_rows": chunk_tokens * rows_bytes, "window_rows": window_rows * rows_bytes}
     offset_bytes = 0
     extents: dict[str, HostExtent] = {}

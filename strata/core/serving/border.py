@@ -17,7 +17,7 @@ from strata.core.memory.planner import Plan
 from strata.core.memory.staging import ROW_BUFFERS
 from strata.core.serving.launches import Lane, window_lane
 from strata.core.serving.standing import Standing
-from strata.core.serving.steps import HandOver, Orders
+from strata.core.serving.steps import Orders
 
 MAX_PASSES = 2
 """Under way at once, over all stages."""
@@ -27,7 +27,7 @@ TAKEN = 2
 
 def begin_pass(plan: Plan, before: Plan | None, at: Standing, lane: Lane, *, rows: int) -> tuple[Standing, Orders]:
     """`before`: the plan of the stage before, None for the first one."""
-    if not plan.inventory.is_part:
+    if not plan.staging.window_rows.size_bytes:
         return at, Orders()
     number, at = at.num_passes, replace(at, num_passes=at.num_passes + 1)
     if before is None:
@@ -35,7 +35,7 @@ def begin_pass(plan: Plan, before: Plan | None, at: Standing, lane: Lane, *, row
     source = _buffer(before, lane.stream, number % MAX_PASSES, rows=rows)
     target = _buffer(plan, lane.stream, TAKEN, rows=rows)
     copy = Copy(lane.stream, (CopyPair(target, lane.rows_of(lane.buffers.hidden, rows)),))
-    return at, Orders((), (copy,), handed=(HandOver(source, target),))
+    return at, Orders((), (copy,), handed=((source, target),))
 
 
 def end_pass(plan: Plan, at: Standing, lane: Lane, *, rows: int) -> tuple[Copy, ...]:

@@ -59,11 +59,6 @@ class Checkpoints:
         are slots, the last ones, since those would take the slots of any before them."""
         return cuts_of(prompt_ids[:-1], turn_ends=turn_ends)[-self.num_slots :] if self.num_slots else ()
 
-    def next_end(self, prompt_ids: tuple[int, ...], turn_ends: frozenset[int], *, start: int) -> int:
-        """Where what reads from `start` on must stop: at a cut at which a state is left, or ahead of the last token."""
-        ends = (*self.wanted(prompt_ids, turn_ends), len(prompt_ids) - 1)
-        return next(end for end in ends if end > start)
-
     def place(self, position: int) -> "tuple[Checkpoints, Checkpoint]":
         """A slot for the state behind `position` tokens, where none stands yet; the least recently used goes where none
         is free. It is listed once its copy has landed."""

@@ -4,10 +4,9 @@ import struct
 
 from strata.core.commands import Access, Command, Copy, CopyPair, Fill, Stream
 from strata.core.extent import Extent, HostExtent
-from strata.core.memory.layout import INT32_BYTES
+from strata.core.memory.layout import FLOAT_BYTES
 from strata.core.memory.planner import Plan
 from strata.core.programs import HEADER_BYTES
-from strata.core.serving.launches import Lane
 from strata.core.serving.request import GenerationRequest, pack_sampling
 from strata.core.serving.steps import Upload
 
@@ -15,27 +14,6 @@ from strata.core.serving.steps import Upload
 def pack_header(position: int) -> bytes:
     """The header extent of a pass whose first row stands at `position`."""
     return struct.pack("<q", position).ljust(HEADER_BYTES, b"\0")
-
-
-def chunk_inputs(
-    plan: Plan, lane: Lane, prompt_ids: tuple[int, ...], *, start: int, rows: int
-) -> tuple[tuple[Upload, ...], Command]:
-    """Position and tokens [start, start + rows) of a chunk, and for a drafter the token behind each."""
-    staging, ids = plan.staging, prompt_ids[start : start + rows]
-    tokens = staging.prompt_tokens.part(offset_bytes=0, size_bytes=rows * INT32_BYTES)
-    uploads: tuple[Upload, ...] = (
-        Upload(staging.prompt_header, pack_header(start)),
-        Upload(tokens, struct.pack(f"<{rows}i", *ids)),
-    )
-    inputs: tuple[CopyPair, ...] = (
-        CopyPair(staging.prompt_header, lane.whole(lane.buffers.header)),
-        CopyPair(tokens, lane.rows_of(lane.buffers.tokens, rows)),
-    )
-    if plan.draft is not None:
-        behind = staging.next_tokens.part(offset_bytes=0, size_bytes=rows * INT32_BYTES)
-        uploads += (Upload(behind, struct.pack(f"<{rows}i", *prompt_ids[start + 1 : start + rows + 1])),)
-        inputs += (CopyPair(behind, lane.rows_of(lane.buffers.next_tokens, rows)),)
-    return uploads, Copy(lane.stream, inputs)
 
 
 def copy_to_verifier(*pairs: tuple[HostExtent, Extent]) -> Copy:
@@ -46,15 +24,15 @@ def sampler_inputs(plan: Plan, request: GenerationRequest) -> tuple[tuple[Upload
     """Everything of a request that the sampler reads, and a clean count of its reply. Uploaded anew for every request:
     nothing of the one before can remain."""
     staging, window, vocab_size = plan.staging, plan.verifier.window, plan.inventory.vocab_size
-    bias = [0.0] * vocab_size
+    bias = bytearray(FLOAT_BYTES * vocab_size)
     for token_id, value in request.sampling.logit_bias:
-        bias[token_id] = value
+        struct.pack_into("<f", bias, FLOAT_BYTES * token_id, value)
     seen = bytearray(vocab_size)
     for token_id in request.prompt_ids:
         seen[token_id] = 1
     uploads = (
         Upload(staging.params, pack_sampling(request.sampling, prompt_tokens=len(request.prompt_ids))),
-        Upload(staging.bias, struct.pack(f"<{vocab_size}f", *bias)),
+        Upload(staging.bias, bytes(bias)),
         Upload(staging.seen, bytes(seen)),
     )
     copy = copy_to_verifier((staging.params, window.params), (staging.bias, window.bias), (staging.seen, window.seen))

@@ -20,26 +20,26 @@ taken back and refilled (`lending.md` 4, 6-8). A refill that fails is broken and
 does not know is our mistake and raises; nothing has changed then.
 """
 
+import struct
 from dataclasses import dataclass, replace
 
-from strata.core.commands import Command, Copy, CopyPair, Record, Stream, Wait
-from strata.core.lending.loan import PROMPT, reserve
+from strata.core.commands import Copy, CopyPair, Record, Stream, Wait
+from strata.core.lending.loan import reserve
 from strata.core.lending.room import Room
-from strata.core.memory.layout import PromptLayout
+from strata.core.memory.layout import INT32_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
-from strata.core.serving.border import begin_pass, end_pass, pass_window
-from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, return_read_slots
-from strata.core.serving.chunk import Addresses, ChunkState, Residents, open_chunk, read_experts, run_ahead
+from strata.core.serving.border import begin_pass, pass_window
+from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend
+from strata.core.serving.chunk import Addresses, ChunkState, Residents, open_chunk, run_ahead
 from strata.core.serving.conversations import Takeover
-from strata.core.serving.drafting import fill_draft_kv
-from strata.core.serving.inputs import chunk_inputs
-from strata.core.serving.launches import Recipe, launch_embed, launch_ffn, launch_mixer, launch_router, prompt_lane
+from strata.core.serving.inputs import pack_header
+from strata.core.serving.launches import Recipe, launch_embed, prompt_lane
+from strata.core.serving.layers import order_layers, routed
 from strata.core.serving.parking import Parking, Restoring, park, restore, save_state, take_over
-from strata.core.serving.prefix import NO_SESSION
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.settling import PROMPT_STREAMS, closing_streams, settled, window_streams
+from strata.core.serving.settling import PROMPT_STREAMS, broken, closing_streams, settled, window_streams
 from strata.core.serving.short_reads import read_window
 from strata.core.serving.standing import Standing, notify, tell_home
 from strata.core.serving.startup import mend
@@ -54,7 +54,9 @@ from strata.core.serving.steps import (
     Routed,
     ServingEvent,
     Started,
+    Upload,
 )
+from strata.core.serving.swapping import brings_reads, land, swap
 from strata.core.serving.windows import commit, drafts, first_inputs, next_rows, window
 
 NO_ORDERS = Orders()
@@ -64,26 +66,23 @@ NO_ORDERS = Orders()
 class Machine:
     """The transition table, over a fixed recipe. Holds no state of its own. `turn_ends`: token ids behind which a read
     is cut, where state cannot be rewound. `stages`: the plans of all stages where this is the machine of one of
-    several, number `stage`; what all of them decide alike follows from these."""
+    several, behind that of `before`; what all of them decide alike follows from these."""
 
     recipe: Recipe
     places: Addresses
     turn_ends: frozenset[int] = frozenset()
     stages: tuple[Plan, ...] = ()
-    stage: int = 0
+    before: Plan | None = None
 
     @property
     def plan(self) -> Plan:
         return self.recipe.plan
 
-    @property
-    def before(self) -> Plan | None:
-        """The plan of the stage before."""
-        return self.stages[self.stage - 1] if self.stage else None
-
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
         at = state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.reached()
+        if isinstance(state, Windowing) and isinstance(event, Continued | Ended):
+            at = replace(at, cache=at.cache.after_window(event.reads))
         after, orders = self._dispatch(state if at is state.at else replace(state, at=at), event)
         after.at.check()
         checkpoints = after.at.checkpoints.kept(len(after.at.session.ids))
@@ -106,7 +105,7 @@ class Machine:
             case Lending(), Arrived():
                 return self._commit(state.at, state.request, state.layout, takes_segments=state.takes_segments)
             case Reading(is_routing=True), Routed(experts):
-                return self._experts(state, experts)
+                return routed(self.recipe, self.places, state, experts)
             case Reading(is_routing=False), Arrived():
                 return self._next_chunk(state)
             case Closing(request=GenerationRequest() as request), Arrived():
@@ -132,9 +131,8 @@ class Machine:
                 at, acts = settled(state.at)
                 return Idle(replace(at, is_broken=False)), Orders(acts=acts)
             case _, Broke():
-                at = replace(state.at, session=NO_SESSION, is_broken=True, checks=(), room=self._lost_room(state.at))
                 drafter = (Stream.DRAFTER,) if self.plan.draft else ()
-                return self._close(at, None, (*PROMPT_STREAMS, Stream.VERIFIER, *drafter))
+                return self._close(broken(self.plan, state.at), None, (*PROMPT_STREAMS, Stream.VERIFIER, *drafter))
         raise AssertionError(f"{type(event).__name__} is illegal in {type(state).__name__}")
 
     def _lend_from_start(self, at: Standing) -> tuple[State, Orders]:
@@ -179,9 +177,9 @@ class Machine:
             read = read.with_room(plan.room)
         if not read.lent:
             return self._commit(at, request, read.layout, takes_segments=takes_segments)
-        loan = reserve(read.lent_extent, read.lent, stamp=at.serial)
-        at = replace(at, loan=loan, table_version=at.table_version + 1)
-        cleared = clear_lent(plan, self.places, loan, version=at.table_version)
+        slots = at.cache.slots[len(at.cache.slots) - len(read.lent) :]
+        at = replace(at, loan=reserve(read.lent_extent, slots, stamp=at.serial), table_version=at.table_version + 1)
+        cleared = clear_lent(plan, self.places, at)
         at, notice = notify(at, (Stream.VERIFIER,))
         return Lending(at, request, read.layout, takes_segments), cleared.then(notice)
 
@@ -193,10 +191,7 @@ class Machine:
     def _short_window(self, at: Standing, request: GenerationRequest, orders: Orders) -> tuple[State, Orders]:
         """As many rows as a window has, and up to the next cut at which a state is left."""
         ids, start, version = request.prompt_ids, len(at.session.ids), at.table_version
-        rows = min(
-            self.plan.verifier.max_rows,
-            at.checkpoints.next_end(request.prompt_ids, self.turn_ends, start=start) - start,
-        )
+        rows = min(self.plan.verifier.max_rows, self._next_end(at, request) - start)
         now, behind = ids[start : start + rows], ids[start + 1 : start + rows + 1]
         given = read_window(self.plan, now, start=start, table_version=version, next_ids=behind)
         at, given = pass_window(self.plan, self.before, at, given, rows=rows)
@@ -216,6 +211,11 @@ class Machine:
         after, first = self._first_window(at, state.request)
         return after, orders.then(first)
 
+    def _next_end(self, at: Standing, request: GenerationRequest) -> int:
+        """Where what reads next must stop: at a cut at which a state is left, or ahead of the last token."""
+        ends = (*at.checkpoints.wanted(request.prompt_ids, self.turn_ends), len(request.prompt_ids) - 1)
+        return next(end for end in ends if end > len(at.session.ids))
+
     def _passing_room(self, orders: Orders, *, has_room: bool) -> Orders:
         """No chunk is read, so a room opens and closes behind the acts of `orders`, and no byte of it is written."""
         if not has_room:
@@ -230,7 +230,7 @@ class Machine:
         self, at: Standing, request: GenerationRequest, layout: PromptLayout, *, takes_segments: bool
     ) -> tuple[State, Orders]:
         at, acts = lend(self.plan, at, takes_segments=takes_segments)
-        resident = kept_blobs(self.plan, at.loan)
+        resident = kept_blobs(self.plan, at)
         after, orders = self._open_chunk(at, request, layout, Ring(len(layout.ring)), resident)
         return after, replace(orders, acts=acts)
 
@@ -238,58 +238,36 @@ class Machine:
         self, at: Standing, request: GenerationRequest, layout: PromptLayout, ring: Ring, resident: Residents
     ) -> tuple[State, Orders]:
         """The next chunk of the prompt, from where the session ends to the next cut at which a state is left."""
-        lane, start = prompt_lane(layout), len(at.session.ids)
-        rows = min(
-            layout.chunk_tokens, at.checkpoints.next_end(request.prompt_ids, self.turn_ends, start=start) - start
-        )
+        lane, staging, start = prompt_lane(layout), self.plan.staging, len(at.session.ids)
+        rows = min(layout.chunk_tokens, self._next_end(at, request) - start)
         chunk = open_chunk(self.recipe, layout, resident, start=start, rows=rows, ring=ring)
         chunk, copies = run_ahead(self.plan, chunk)
-        uploads, inputs = chunk_inputs(self.plan, lane, request.prompt_ids, start=start, rows=rows)
+        ids = request.prompt_ids[start : start + rows]
+        tokens = staging.prompt_tokens.part(offset_bytes=0, size_bytes=rows * INT32_BYTES)
+        uploads: tuple[Upload, ...] = (
+            Upload(staging.prompt_header, pack_header(start)),
+            Upload(tokens, struct.pack(f"<{rows}i", *ids)),
+        )
+        inputs: tuple[CopyPair, ...] = (
+            CopyPair(staging.prompt_header, lane.whole(lane.buffers.header)),
+            CopyPair(tokens, lane.rows_of(lane.buffers.tokens, rows)),
+        )
+        if self.plan.draft is not None:
+            behind = staging.next_tokens.part(offset_bytes=0, size_bytes=rows * INT32_BYTES)
+            uploads += (Upload(behind, struct.pack(f"<{rows}i", *request.prompt_ids[start + 1 : start + rows + 1])),)
+            inputs += (CopyPair(behind, lane.rows_of(lane.buffers.next_tokens, rows)),)
         cleared = clear_state(self.plan, lane.stream) if start == 0 else ()
         at, entry = begin_pass(self.plan, self.before, at, lane, rows=rows)
         embed = () if entry.handed else (launch_embed(self.recipe, lane, rows=rows),)
-        opening = (*copies, *cleared, inputs, *entry.commands, *embed)
-        return self._layers(Reading(at, request, chunk), Orders(uploads, opening, handed=entry.handed))
-
-    def _layers(self, state: Reading, orders: Orders) -> tuple[State, Orders]:
-        """Open the chunk's next layer and end at the next point where the host must look: a router's choice, or a
-        layer's end (which is where cancels are seen)."""
-        chunk, lane = state.chunk, prompt_lane(state.chunk.layout)
-        commands: tuple[Command, ...] = ()
-        is_routing = False
-        if chunk.layer < self.plan.inventory.num_layers:
-            commands = (launch_mixer(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
-            is_routing = self.recipe.is_moe(chunk.layer)
-            if is_routing:
-                counts = CopyPair(lane.whole(lane.buffers.router_counts), self.plan.staging.router_counts)
-                router = launch_router(self.recipe, lane, layer=chunk.layer, rows=chunk.rows)
-                commands += (router, Copy(lane.stream, (counts,)))
-            else:
-                commands += (launch_ffn(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
-                chunk = replace(chunk, layer=chunk.layer + 1)
-        if chunk.layer == self.plan.inventory.num_layers and self.plan.draft is not None:
-            commands += fill_draft_kv(self.recipe, lane, rows=chunk.rows)
-        if chunk.layer == self.plan.inventory.num_layers:
-            commands += end_pass(self.plan, state.at, lane, rows=chunk.rows)
-        at, notice = notify(state.at, (Stream.PROMPT,))
-        return Reading(at, state.request, chunk, is_routing), orders.then(Orders((), commands)).then(notice)
-
-    def _experts(self, state: Reading, experts: tuple[int, ...]) -> tuple[State, Orders]:
-        at, num_read = state.at, state.chunk.start + state.chunk.rows
-        if state.chunk.is_streaming:
-            experts = tuple(range(self.plan.inventory.num_experts))
-        chunk, uploads, commands = read_experts(self.recipe, state.chunk, self.places, experts)
-        has_link = at.loan is None and at.segments is None  # else what the first window waits for would queue behind it
-        if at.room is not None and has_link and num_read == len(state.request.prompt_ids) - 1:
-            room, home = return_read_slots(self.plan, at.room, chunk)
-            at, commands = replace(at, room=room), commands + home
-        chunk = replace(chunk, layer=chunk.layer + 1)
-        return self._layers(Reading(at, state.request, chunk), Orders(uploads, commands))
+        opening = (*copies, *cleared, Copy(lane.stream, inputs), *entry.commands, *embed)
+        orders = Orders(uploads, opening, handed=entry.handed)
+        return order_layers(self.recipe, self.places, Reading(at, request, chunk), orders)
 
     def _next_chunk(self, state: Reading) -> tuple[State, Orders]:
-        chunk, ids = state.chunk, state.request.prompt_ids
-        if chunk.layer < self.plan.inventory.num_layers:
-            return self._layers(state, Orders())
+        """Behind a layer: those that follow, or, when all of the chunk is known to be read, the next chunk."""
+        chunk, ids, told = state.chunk, state.request.prompt_ids, state.told[1:]
+        if told or chunk.layer < self.plan.inventory.num_layers:
+            return order_layers(self.recipe, self.places, replace(state, told=told), Orders())
         at = replace(state.at, session=state.at.session.grown(*ids[chunk.start : chunk.start + chunk.rows]))
         saved = Orders()
         if len(at.session.ids) in at.checkpoints.wanted(ids, self.turn_ends):
@@ -317,16 +295,11 @@ class Machine:
         at, orders, later = bring_home(self.plan, self.places, at)
         orders = orders.then(later)
         if at.is_broken:
-            at = replace(at, table_version=at.table_version + 1)
-            orders = orders.then(mend(self.plan, self.places, version=at.table_version))
+            mended = mend(self.plan, self.places, at.cache, version=at.table_version + 1)
+            at = replace(at, table_version=at.table_version + 1, cache=at.cache.landed())
+            orders = orders.then(mended)
         at, notice = notify(at, window_streams(at))
         return Settling(at), orders.then(notice)
-
-    def _lost_room(self, at: Standing) -> Room | None:
-        """The room that is out by the books, whatever was ordered: an act may have been refused."""
-        if not (self.plan.room and at.ledger.is_owner(PROMPT, self.plan.block)):
-            return None
-        return Room(self.plan.block, self.plan.room, first_slot=0)
 
     def _first_window(
         self, at: Standing, request: GenerationRequest, *, has_room: bool = False
@@ -357,7 +330,8 @@ class Machine:
         at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
         num_left = state.num_left - len(token_ids)
         rows = next_rows(self.plan, position=len(at.session.ids), num_left=num_left)
-        orders = Orders(acts=acts).then(self._committed(state, token_ids))
+        at, swapped = swap(self.plan, self.places, at)
+        orders = Orders(acts=acts).then(self._committed(state, token_ids)).then(swapped)
         if rows > 1:
             orders = orders.then(drafts(standing_rows=len(token_ids), table_version=at.table_version))
         return self._window(Windowing(at, state.request, token_ids[-1], num_left, rows), orders)
@@ -366,6 +340,9 @@ class Machine:
         """The reply took `token_ids` of what its last window gave."""
         at = replace(state.at, session=state.at.session.grown(state.token_id, *token_ids[:-1]))
         committed = self._committed(state, token_ids)
+        if at.cache.moving:
+            at, landing = land(self.plan, self.places, at)
+            committed = committed.then(landing)
         if not committed.commands and not at.is_coming_home:
             at, acts = settled(at)
             return Idle(at), Orders(acts=acts)
@@ -378,9 +355,9 @@ class Machine:
 
     def _window(self, state: Windowing, orders: Orders, later: Orders = NO_ORDERS) -> tuple[State, Orders]:
         """`later` takes the link once the window has its inputs."""
-        at, version = state.at, state.at.table_version
+        at, version, is_counted = state.at, state.at.table_version, brings_reads(self.plan, state.at.cache)
         if self.plan.inventory.has_head:
-            launched = window(self.plan, rows=state.rows, table_version=version)
+            launched = window(self.plan, rows=state.rows, table_version=version, is_counted=is_counted)
         else:
             launched = read_window(self.plan, (state.token_id,), start=len(at.session.ids), table_version=version)
         at, launched = pass_window(self.plan, self.before, at, launched, rows=state.rows)

@@ -52,12 +52,6 @@ class Pipelined:
         over = zip(self.stages, self.came, strict=True)
         return all(isinstance(state, Windowing) and isinstance(event, Arrived) for state, event in over)
 
-    def moved(self, stage: int, state: State) -> "Pipelined":
-        """`stage` has taken in what came."""
-        stages, came = list(self.stages), list(self.came)
-        stages[stage], came[stage] = state, None
-        return replace(self, stages=tuple(stages), came=tuple(came))
-
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
@@ -86,7 +80,7 @@ class Pipeline:
         given: list[StageOrders] = []
         while (move := self._next(state)) is not None:
             stage, after, orders = move
-            state = state.moved(stage, after)
+            state = replace(state, stages=_put(state.stages, stage, after), came=_put(state.came, stage, None))
             given.append((stage, orders))
         return self._agreed(state) if state.is_idle else state, tuple(given)
 
@@ -112,16 +106,16 @@ class Pipeline:
         return None if isinstance(at, Windowing) and isinstance(event, Arrived) else event
 
     def _may_begin(self, state: Pipelined, stage: int) -> bool:
-        number = state.stages[stage].at.num_passes
-        if stage:
-            return number < self._num_over(state, stage - 1)
-        return number < self._num_over(state, len(self.machines) - 1) + MAX_PASSES
+        """Behind the rows of the stage before, or, on the first, not too far ahead of the last."""
+        num_ahead = 0 if stage else MAX_PASSES
+        return state.stages[stage].at.num_passes < self._num_over(state, stage - 1) + num_ahead
 
     def _num_over(self, state: Pipelined, stage: int) -> int:
         """Passes that `stage` has put behind it."""
         at, is_open = state.stages[stage], state.came[stage] is None
         if isinstance(at, Reading):
-            is_open = is_open or at.chunk.layer < self.machines[stage].plan.inventory.num_layers
+            num_layers = self.machines[stage].plan.inventory.num_layers
+            is_open = is_open or len(at.told) > 1 or at.chunk.layer < num_layers
         return at.at.num_passes - (is_open and isinstance(at, Reading | ShortReading | Windowing))
 
     def _agreed(self, state: Pipelined) -> Pipelined:
@@ -132,16 +126,15 @@ class Pipeline:
         session = Session(ids, is_torn=is_cut or any(at.session.is_torn for at in each))
         stages = []
         for at in each:
-            parked = replace(at.parked, listed=_common(at.parked.listed, *(other.parked.listed for other in each)))
-            kept = (other.checkpoints.listed for other in each)
-            checkpoints = replace(at.checkpoints, listed=_common(at.checkpoints.listed, *kept))
-            stages.append(Idle(replace(at, session=session, parked=parked, checkpoints=checkpoints, num_passes=0)))
+            parked = tuple(one for one in at.parked.listed if all(one in other.parked.listed for other in each))
+            kept = tuple(one for one in at.checkpoints.listed if all(one in other.checkpoints.listed for other in each))
+            at = replace(at, parked=replace(at.parked, listed=parked), checkpoints=replace(at.checkpoints, listed=kept))
+            stages.append(Idle(replace(at, session=session, num_passes=0)))
         return Pipelined(tuple(stages), (None,) * len(stages))
 
 
-def _common(own: tuple[T, ...], *others: tuple[T, ...]) -> tuple[T, ...]:
-    """What of `own` all have, in its order."""
-    return tuple(each for each in own if all(each in other for other in others))
+def _put(values: tuple[T, ...], index: int, value: T) -> tuple[T, ...]:
+    return (*values[:index], value, *values[index + 1 :])
 
 
 def _can_rewind(machine: Machine) -> bool:
