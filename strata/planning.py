@@ -120,7 +120,7 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
     return PlanOptions(
         context_tokens=context_tokens,
         kv_format=config.kv_format,
-        window_rows=config.window_rows if config.mtp else 1,
+        window_rows=config.window_rows,
         chunk_tokens=config.prefill.chunk_tokens,
         max_chunk_tokens=config.prefill.max_chunk_tokens,
         ring_slots=config.switches.prefill_ring,

@@ -20,7 +20,11 @@ from strata.core.workspace import Work, WorkArea
 HIDDEN_SIZE = 4
 VOCAB_SIZE = 257
 STATE_BYTES = 16
-"""Of a recurrent layer of `programs.py`: the position it stands at, and a hash of the ids before it."""
+"""Of a recurrent layer of `programs.py`: the position it stands at, and a hash of the ids before it. A row of its
+journal is the state behind that row."""
+FEW_TOKENS = (3, 3, 3, 4, 4, 2)
+"""Where windows may have several rows, a reply consists of these, so that it often says again what was said; one of
+them is a terminator."""
 SLOT_GRID_BYTES = 256
 MAX_EXPERTS = 32
 """The model of `programs.py` keeps a set of experts in 32 bits."""
@@ -42,7 +46,8 @@ class Geometry:
     layers that have state in place of K/V, for which there are `num_checkpoints` slots. The drafter has
     `drafter_experts` experts, none without one; `head_bytes` and `draft_head_bytes` are 0 where there is no such head.
     What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent. Last, what programs of a
-    chunk work in, bytes a row, whether that comes out of the tail of a loan, and how many fresh tokens windows read."""
+    chunk work in, bytes a row, whether that comes out of the tail of a loan, how many fresh tokens windows read, and
+    how many rows a window may have, which is more than one only where no drafter would have to fill them."""
 
     blob_bytes: tuple[int, ...]
     num_experts: int
@@ -74,6 +79,7 @@ class Geometry:
     ffn_work_bytes: int = 0
     has_slab: bool = False
     short_read_tokens: int = 0
+    window_rows: int = 1
 
     @property
     def work_bytes(self) -> dict[str, int]:
@@ -151,6 +157,7 @@ class Geometry:
                 *self.heads,
             ),
             blob_bytes=self.blob_bytes,
+            journal_bytes=STATE_BYTES,
             state_bytes=tuple(STATE_BYTES * self.is_recurrent(layer) for layer in range(len(self.blob_bytes))),
             drafter=self.drafter(),
             heads=tuple(item.name for item in self.heads),
@@ -205,6 +212,7 @@ def _plan(geometry: Geometry) -> Plan | Refusal:
         ring_slots=geometry.ring_slots,
         num_cache_slots=geometry.num_cache_slots,
         min_cache_slots=geometry.min_cache_slots,
+        window_rows=geometry.window_rows,
         parked_bytes=geometry.parked_bytes,
         checkpoint_bytes=geometry.num_checkpoints * geometry.slot_bytes,
         is_reread=geometry.is_reread,

@@ -112,7 +112,8 @@ OPTIONS = (
     Option(DRAFTS, "mtp", "mtp", MTP, "FILE", "off",
            "load the model's NextN block as drafter, or FILE's (write --mtp behind MODEL)"),
     Option(DRAFTS, "spec", "spec_rows", _WHOLE, "T", "1, with --mtp 3",
-           "rows of a decode window at most, 1 to 8: the last token and up to T - 1 drafts (none without --mtp)"),
+           "rows of a decode window at most, 1 to 8: the last token and up to T - 1 drafts, of the drafter, or without "
+           "--mtp what followed the last tokens where they stood before"),
     Option(DRAFTS, "verify-lent", "is_lent_verified", FLAG, "", "off",
            "check digests of what was lent before it is used again"),
     Option(SERVER, "host", "host", TEXT, "ADDRESS", _DEFAULTS.host, "address to listen on"),

@@ -44,6 +44,7 @@ from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
 from strata.engine.counts import RunnerCounts, with_act, with_commands
+from strata.engine.lookup import look_up
 from strata.engine.read_facts import with_geometry, with_takeover
 
 DigestOf = Callable[[memoryview], int]
@@ -153,8 +154,8 @@ class Runner:
             self._device.capture(window_graph(rows), launches)
             if plan.draft is not None:
                 self._device.capture(draft_graph(rows), draft_launches(self._recipe, rows=rows))
-                if committed := commit_launches(self._recipe, rows=rows):
-                    self._device.capture(commit_graph(rows), committed)
+            if committed := commit_launches(self._recipe, rows=rows):
+                self._device.capture(commit_graph(rows), committed)
         for rows in read_rows(plan):
             launches = read_launches(self._recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
             self._device.capture(read_graph(rows), launches)
@@ -228,10 +229,19 @@ class Runner:
     def resume(self, *token_ids: int) -> None:
         """All sampled tokens were taken: run the next window behind the last."""
         assert token_ids == self._sampled, (token_ids, self._sampled)
-        self._step(Continued(token_ids))
+        self._step(Continued(token_ids, self._looked_up(token_ids)))
         while isinstance(self._state, Homing):
             self._gather()
             self._step(Arrived())
+
+    def _looked_up(self, token_ids: tuple[int, ...]) -> tuple[int, ...]:
+        """Drafts behind `token_ids` where windows have rows for them and no drafter to fill these."""
+        state, plan = self._state, self._recipe.plan
+        assert isinstance(state, Windowing)
+        if plan.draft is not None:
+            return ()
+        most = min(plan.options.window_rows, state.num_left - len(token_ids)) - 1
+        return look_up((*state.at.session.ids, state.token_id, *token_ids), most=most) if most > 0 else ()
 
     def end(self, *, num_taken: int | None = None) -> None:
         """The reply is over with the first `num_taken` of the tokens that were sampled last, or all of them. All is at

@@ -104,13 +104,13 @@ class Machine:
                 return self._next_chunk(state)
             case Closing(request=GenerationRequest() as request), Arrived():
                 return self._first_window(state.at, request)
-            case Windowing(), Continued(token_ids):
+            case Windowing(), Continued():
                 go_on = self._await_home if state.at.is_coming_home else self._next_window
-                return go_on(state, token_ids)
+                return go_on(state, event)
             case Homing(), Arrived():
-                return self._next_window(replace(state.window, at=state.at), state.token_ids)
+                return self._next_window(replace(state.window, at=state.at), state.behind)
             case Homing(), Ended():
-                return self._end(replace(state.window, at=state.at), state.token_ids)
+                return self._end(replace(state.window, at=state.at), state.behind.token_ids)
             case Windowing(), Ended(token_ids):
                 return self._end(state, token_ids)
             case ShortReading(), Arrived():
@@ -342,20 +342,22 @@ class Machine:
         state = Windowing(at, request, request.prompt_ids[-1], num_left=request.max_tokens)
         return self._window(state, orders.then(first_inputs(self.plan, request)), later)
 
-    def _await_home(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
+    def _await_home(self, state: Windowing, behind: Continued) -> tuple[State, Orders]:
         """The first window is done, and the client has its token; block and parts may still be on their way."""
         at, notice = notify(replace(state.at, checks=()), (Stream.COPY,))
-        return Homing(at, state, token_ids), Orders(checks=state.at.checks).then(notice)
+        return Homing(at, state, behind), Orders(checks=state.at.checks).then(notice)
 
-    def _next_window(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
-        """Behind a window of which `token_ids` were taken. Nothing is lent any more, so the drafter may run."""
+    def _next_window(self, state: Windowing, behind: Continued) -> tuple[State, Orders]:
+        """Nothing is lent any more, so the drafter may run."""
         at, acts = settled(state.at)
+        token_ids, given = behind.token_ids, behind.drafts
         at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
         num_left = state.num_left - len(token_ids)
-        rows = next_rows(self.plan, position=len(at.session.ids), num_left=num_left)
+        rows = next_rows(self.plan, position=len(at.session.ids), num_left=num_left, num_given=len(given))
         orders = Orders(acts=acts).then(self._committed(state, token_ids))
         if rows > 1:
-            orders = orders.then(drafts(standing_rows=len(token_ids), table_version=at.table_version))
+            version = at.table_version
+            orders = orders.then(drafts(self.plan, given, standing_rows=len(token_ids), table_version=version))
         return self._window(Windowing(at, state.request, token_ids[-1], num_left, rows), orders)
 
     def _end(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:

@@ -9,6 +9,7 @@ from strata.core.serving.chunk import ChunkState
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.standing import Standing, first_standing
+from strata.core.serving.steps import Continued
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Homing:
 
     at: Standing
     window: Windowing
-    token_ids: tuple[int, ...]
+    behind: Continued
 
 
 State = Idle | Parking | Restoring | Lending | Reading | ShortReading | Closing | Settling | Windowing | Homing

@@ -34,9 +34,11 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """The window's tokens were all taken and the reply goes on behind the last."""
+    """The window's tokens were all taken and the reply goes on behind the last; `drafts` may follow it, fewer than the
+    reply may still have. Where a drafter drafts, there are none."""
 
     token_ids: tuple[int, ...]
+    drafts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
