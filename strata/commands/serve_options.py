@@ -18,7 +18,13 @@ SOURCES = (
 
 
 def add_model_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a GGUF file, any shard of a split set, or its folder")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        nargs="?",
+        help="a GGUF file, any shard of a split set, or its folder (default: the model of the package, in a build that "
+        "has one)",
+    )
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser) -> None:

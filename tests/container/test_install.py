@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from strata.commands.child_server import child_server
+from strata.commands.embedded_model import EMBEDDED
 from tests.commands.fake_server import Script, fake_server
 from tests.fixtures.models import write_random_model
 
@@ -20,17 +21,30 @@ INSTALL = ROOT / "container" / "install.sh"
 HEALTHCHECK = ROOT / "container" / "healthcheck.py"
 
 
-def build_context() -> Iterator[Path]:
-    """The files that `.dockerignore` lets into an image, relative to the repository."""
+def rules() -> list[str]:
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     assert lines[0] == "*", "everything is left out but what is named"
-    wanted = [line.removeprefix("!") for line in lines if line.startswith("!")]
-    unwanted = [line.removeprefix("**/") for line in lines[1:] if not line.startswith("!")]
-    for name in wanted:
-        found = [ROOT / name] if (ROOT / name).is_file() else sorted((ROOT / name).rglob("*"))
+    return lines
+
+
+def is_let_in(path: Path) -> bool:
+    """The last rule that names the file, or a folder that it lies in; `**/` is a name at any depth."""
+    places = [path, *path.parents][:-1]
+    is_in = True
+    for rule in rules():
+        pattern = rule.removeprefix("!")
+        names = path.parts if pattern.startswith("**/") else [str(place) for place in places]
+        if any(fnmatch.fnmatch(name, pattern.removeprefix("**/")) for name in names):
+            is_in = rule.startswith("!")
+    return is_in
+
+
+def build_context() -> Iterator[Path]:
+    """The files that `.dockerignore` lets into an image, relative to the repository."""
+    for folder in {rule.removeprefix("!").partition("/")[0] for rule in rules() if rule.startswith("!")}:
+        found = [ROOT / folder] if (ROOT / folder).is_file() else sorted((ROOT / folder).rglob("*"))
         for path in found:
-            parts = path.relative_to(ROOT).parts
-            if path.is_file() and not any(fnmatch.fnmatch(part, pattern) for part in parts for pattern in unwanted):
+            if path.is_file() and is_let_in(path.relative_to(ROOT)):
                 yield path.relative_to(ROOT)
 
 
@@ -55,8 +69,11 @@ def test_an_existing_folder_and_an_unknown_body_are_refused(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_weights_and_no_caches_go_into_an_image() -> None:
-    files = list(build_context())
+def test_no_weights_but_those_of_the_package_and_no_caches_go_into_an_image() -> None:
+    own = EMBEDDED.relative_to(ROOT)
+    assert is_let_in(own) and not is_let_in(Path("strata/model.gguf")) and not is_let_in(Path("made/strata-tiny.gguf"))
+    assert not is_let_in(Path("strata/__pycache__/cli.cpython-312.pyc"))
+    files = [path for path in build_context() if path != own]
     assert {Path("container/install.sh"), Path("strata/cli.py"), Path("sim/device.py"), Path("LICENSE")} <= set(files)
     assert [path for path in files if path.suffix not in {".py", ".sh", ".md", ".toml", ""}] == []
     assert sum((ROOT / path).stat().st_size for path in files) < 4 * 1024 * 1024
