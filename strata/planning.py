@@ -131,6 +131,7 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
         checkpoint_bytes=config.checkpoint_bytes,
         is_reread=config.switches.ckpt_reread,
         has_slab=config.switches.mmq_slab,
+        least_probability=config.least_probability,
     )
 
 

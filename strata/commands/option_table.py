@@ -8,6 +8,7 @@ from strata.commands.option_kinds import (
     GIBIBYTES,
     MTP,
     PREFILL,
+    PROBABILITY,
     SECONDS,
     SIZE,
     SWITCH,
@@ -114,6 +115,8 @@ OPTIONS = (
     Option(DRAFTS, "spec", "spec_rows", _WHOLE, "T", "1, with --mtp 3",
            "rows of a decode window at most, 1 to 8: the last token and up to T - 1 drafts, of the drafter, or without "
            "--mtp what followed the last tokens where they stood before"),
+    Option(DRAFTS, "draft-p-min", "least_probability", PROBABILITY, "P", f"{_DEFAULTS.least_probability:g}",
+           "with --mtp: drafts end before the first token that the drafter finds less likely than P"),
     Option(DRAFTS, "verify-lent", "is_lent_verified", FLAG, "", "off",
            "check digests of what was lent before it is used again"),
     Option(SERVER, "host", "host", TEXT, "ADDRESS", _DEFAULTS.host, "address to listen on"),

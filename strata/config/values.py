@@ -94,6 +94,7 @@ class ServeConfig:
     checkpoint_bytes: int = DEFAULT_CHECKPOINT_BYTES
     mtp: Mtp | None = None
     spec_rows: int | None = None
+    least_probability: float = 0.0
     is_lent_verified: bool = False
     host: str = "127.0.0.1"
     port: int = 8080

@@ -14,7 +14,7 @@ from strata.core.errors import DeviceError, DeviceLost
 from strata.core.events import Failed, Reached
 from strata.core.lending.ledger import Ledger
 from strata.core.memory.planner import Plan
-from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES, SAMPLED_WORD
+from strata.core.programs import HIT_WORD, MISSED_WORD, PROBABILITY_WORD, RESULT_BYTES, SAMPLED_WORD
 from strata.core.serving.checkpoints import Checkpoints
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.conversations import ParkedConversations
@@ -34,6 +34,7 @@ from strata.core.serving.steps import (
     Broke,
     Check,
     Continued,
+    Drafted,
     Ended,
     Orders,
     Routed,
@@ -233,6 +234,9 @@ class Runner:
         while isinstance(self._state, Homing):
             self._gather()
             self._step(Arrived())
+        if isinstance(self._state, Windowing) and self._state.is_drafting:
+            self._gather()
+            self._step(Drafted(self._num_worthy(self._state.rows - 1)))
 
     def _looked_up(self, token_ids: tuple[int, ...]) -> tuple[int, ...]:
         """Drafts behind `token_ids` where windows have rows for them and no drafter to fill these."""
@@ -361,6 +365,12 @@ class Runner:
     def _routed_experts(self) -> tuple[int, ...]:
         counts = self._device.host(self._recipe.plan.staging.router_counts).cast("i")
         return tuple(expert for expert, rows in enumerate(counts) if rows)
+
+    def _num_worthy(self, num_drafts: int) -> int:
+        """Drafts before the first one that the drafter itself finds too unlikely."""
+        result, least = self._device.host(self._recipe.plan.staging.result), self._recipe.plan.options.least_probability
+        probabilities = struct.unpack_from(f"<{num_drafts}d", result, 8 * PROBABILITY_WORD)
+        return next((num for num, probability in enumerate(probabilities) if not probability >= least), num_drafts)
 
     def _sampled_tokens(self, rows: int) -> tuple[int, ...]:
         """What the window of `rows` rows gave; its first row always stands."""

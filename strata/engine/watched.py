@@ -23,7 +23,7 @@ class Watch(Protocol):
 
 class WatchedRunner(Runner):
     """`advance` is noted as what it gave: "read", "moved", "sampled" or "closed"; before that, what the model chose:
-    "routed" experts, or the tokens that a window "gave"."""
+    "routed" experts, or the tokens that a window "gave". Behind "goes on" it may say how many drafts were "worthy"."""
 
     def __init__(
         self,
@@ -103,6 +103,11 @@ class WatchedRunner(Runner):
         token_ids = super()._sampled_tokens(rows)
         self._watch.noted("gave", ids=list(token_ids))
         return token_ids
+
+    def _num_worthy(self, num_drafts: int) -> int:
+        num_worthy = super()._num_worthy(num_drafts)
+        self._watch.noted("worthy", drafts=num_worthy)
+        return num_worthy
 
     def tell(self, error: BaseException) -> None:
         """Once, however many of these methods it passes."""

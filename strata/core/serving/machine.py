@@ -15,6 +15,8 @@ Behind a room or an elastic loan the first window does not wait for all that com
 
     Windowing --Continued--> Homing --> Windowing       one more way to Settling: Ended in Windowing, or in Homing
 
+With a least probability of drafts a window is launched once they were looked at: Windowing --Drafted--> Windowing.
+
 `Ended` is legal in every state but Idle, `Broke` in every state. What may still run is drained, then what was lent is
 taken back and refilled (`lending.md` 4, 6-8). A refill that fails is broken and closed again. An event that a state
 does not know is our mistake and raises; nothing has changed then.
@@ -49,6 +51,7 @@ from strata.core.serving.steps import (
     Began,
     Broke,
     Continued,
+    Drafted,
     Ended,
     Orders,
     Routed,
@@ -111,7 +114,9 @@ class Machine:
                 return self._next_window(replace(state.window, at=state.at), state.behind)
             case Homing(), Ended():
                 return self._end(replace(state.window, at=state.at), state.behind.token_ids)
-            case Windowing(), Ended(token_ids):
+            case Windowing(is_drafting=True), Drafted(num_drafts):
+                return self._window(replace(state, rows=1 + num_drafts, is_drafting=False), NO_ORDERS)
+            case Windowing(is_drafting=False), Ended(token_ids):
                 return self._end(state, token_ids)
             case ShortReading(), Arrived():
                 return self._next_short(state)
@@ -119,7 +124,7 @@ class Machine:
                 return self._settle(self._given_up(state.at))
             case Reading(), Ended():
                 return self._close(_read_until(state.at, state.chunk), None)
-            case (Lending(), Ended()) | (Closing(request=None), Arrived()) | (Closing(), Ended()):
+            case ((Lending() | Windowing() | Closing()), Ended()) | (Closing(request=None), Arrived()):
                 return self._settle(state.at)
             case Settling(), (Arrived() | Ended()):
                 at, acts = settled(state.at)
@@ -358,7 +363,8 @@ class Machine:
         if rows > 1:
             version = at.table_version
             orders = orders.then(drafts(self.plan, given, standing_rows=len(token_ids), table_version=version))
-        return self._window(Windowing(at, state.request, token_ids[-1], num_left, rows), orders)
+        is_drafting = rows > 1 and self.plan.options.least_probability > 0
+        return self._window(Windowing(at, state.request, token_ids[-1], num_left, rows, is_drafting), orders)
 
     def _end(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
         """The reply took `token_ids` of what its last window gave."""
@@ -375,8 +381,10 @@ class Machine:
         return commit(self.plan, rows=state.rows, taken_rows=len(token_ids), table_version=version)
 
     def _window(self, state: Windowing, orders: Orders, later: Orders = NO_ORDERS) -> tuple[State, Orders]:
-        """`later` takes the link once the window has its inputs."""
-        launched = window(self.plan, rows=state.rows, table_version=state.at.table_version)
+        """`later` takes the link once the window has its inputs. Where its drafts are looked at first, only those are
+        awaited, for which the verifier's stream waits."""
+        version = state.at.table_version
+        launched = Orders() if state.is_drafting else window(self.plan, rows=state.rows, table_version=version)
         if later.commands:
             inputs = Orders((), (Record(Stream.VERIFIER, "inputs"), Wait(Stream.COPY, "inputs")))
             launched = inputs.then(launched).then(later)

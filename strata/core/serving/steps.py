@@ -42,6 +42,13 @@ class Continued:
 
 
 @dataclass(frozen=True, slots=True)
+class Drafted:
+    """The awaited drafts are there, and the first `num_drafts` of them are worth a row."""
+
+    num_drafts: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The reply is over, or the client has left: close whatever is open. What was awaited last has been reached. Behind
     a window: `token_ids` are those that the reply took."""
@@ -57,7 +64,7 @@ class Broke:
     num_acts: int = 0
 
 
-ServingEvent = Began | Started | Routed | Arrived | Continued | Ended | Broke
+ServingEvent = Began | Started | Routed | Arrived | Continued | Drafted | Ended | Broke
 
 
 @dataclass(frozen=True, slots=True)

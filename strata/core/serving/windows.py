@@ -3,11 +3,12 @@
     first round     inputs -> window 1
     later rounds    commit r, wait window_done -> draft r -> draft_done -> window T      r rows of the last window stand
     no drafter      commit r, drafts that the host gives -> window of as many rows more
+    least probability       ... -> draft r -> the host looks -> window of as many rows as drafts are worth, and one
 
 A window is one launch, whatever its rows; so are the drafts of a drafter behind it.
 """
 
-from strata.core.commands import Access, Command, Copy, CopyPair, GraphLaunch, Record, Stream, Wait
+from strata.core.commands import Access, Copy, CopyPair, GraphLaunch, Record, Stream, Wait
 from strata.core.memory.planner import Plan
 from strata.core.serving.drafting import draft_graph
 from strata.core.serving.inputs import copy_to_verifier, pack_header, sampler_inputs, token_rows
@@ -56,13 +57,9 @@ def first_inputs(plan: Plan, request: GenerationRequest) -> Orders:
 
 def window(plan: Plan, *, rows: int, table_version: int) -> Orders:
     """A window of `rows` rows, and its result on the way to the host."""
-    result = Access(plan.verifier.window.result, "verifier")
-    commands: tuple[Command, ...] = (
-        GraphLaunch(Stream.VERIFIER, window_graph(rows), table_version),
-        Copy(Stream.VERIFIER, (CopyPair(result, plan.staging.result),)),
-    )
+    launch = GraphLaunch(Stream.VERIFIER, window_graph(rows), table_version)
     done = (Record(Stream.VERIFIER, "window_done"),) if plan.draft else ()
-    return Orders((), (*commands, *done))
+    return Orders((), (launch, _copy_result(plan, Stream.VERIFIER), *done))
 
 
 def commit(plan: Plan, *, rows: int, taken_rows: int, table_version: int) -> Orders:
@@ -82,7 +79,12 @@ def drafts(plan: Plan, given: tuple[int, ...], *, standing_rows: int, table_vers
         (
             Wait(Stream.DRAFTER, "window_done"),
             GraphLaunch(Stream.DRAFTER, draft_graph(standing_rows), table_version),
+            *((_copy_result(plan, Stream.DRAFTER),) if plan.options.least_probability else ()),
             Record(Stream.DRAFTER, "draft_done"),
             Wait(Stream.VERIFIER, "draft_done"),
         ),
     )
+
+
+def _copy_result(plan: Plan, stream: Stream) -> Copy:
+    return Copy(stream, (CopyPair(Access(plan.verifier.window.result, "verifier"), plan.staging.result),))
