@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from strata.commands.child_server import child_server
-from strata.commands.embedded_model import EMBEDDED
 from tests.commands.fake_server import Script, fake_server
 from tests.fixtures.models import write_random_model
 
@@ -21,31 +20,25 @@ INSTALL = ROOT / "container" / "install.sh"
 HEALTHCHECK = ROOT / "container" / "healthcheck.py"
 
 
-def rules() -> list[str]:
+def build_context() -> Iterator[Path]:
+    """Files that `.dockerignore` lets into an image, relative to the repository: the last line that fits decides."""
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     assert lines[0] == "*", "everything is left out but what is named"
-    return lines
+    tops = sorted({line.removeprefix("!").split("/")[0] for line in lines if line.startswith("!")})
+    for top in tops:
+        for path in [ROOT / top, *sorted((ROOT / top).rglob("*"))]:
+            name = path.relative_to(ROOT)
+            if path.is_file() and next(line for line in reversed(lines) if fits(name, line)).startswith("!"):
+                yield name
 
 
-def is_let_in(path: Path) -> bool:
-    """The last rule that names the file, or a folder that it lies in; `**/` is a name at any depth."""
-    places = [path, *path.parents][:-1]
-    is_in = True
-    for rule in rules():
-        pattern = rule.removeprefix("!")
-        names = path.parts if pattern.startswith("**/") else [str(place) for place in places]
-        if any(fnmatch.fnmatch(name, pattern.removeprefix("**/")) for name in names):
-            is_in = rule.startswith("!")
-    return is_in
-
-
-def build_context() -> Iterator[Path]:
-    """The files that `.dockerignore` lets into an image, relative to the repository."""
-    for folder in {rule.removeprefix("!").partition("/")[0] for rule in rules() if rule.startswith("!")}:
-        found = [ROOT / folder] if (ROOT / folder).is_file() else sorted((ROOT / folder).rglob("*"))
-        for path in found:
-            if path.is_file() and is_let_in(path.relative_to(ROOT)):
-                yield path.relative_to(ROOT)
+def fits(name: Path, line: str) -> bool:
+    """Of a pattern the name itself or a folder that it lies in."""
+    pattern = line.removeprefix("!")
+    if pattern.startswith("**/"):
+        return any(fnmatch.fnmatch(part, pattern[3:]) for part in name.parts)
+    heads = ["/".join(name.parts[:depth]) for depth in range(1, len(name.parts) + 1)]
+    return any(head.count("/") == pattern.count("/") and fnmatch.fnmatch(head, pattern) for head in heads)
 
 
 def health(port: int) -> int:
@@ -69,14 +62,12 @@ def test_an_existing_folder_and_an_unknown_body_are_refused(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_weights_but_those_of_the_package_and_no_caches_go_into_an_image() -> None:
-    own = EMBEDDED.relative_to(ROOT)
-    assert is_let_in(own) and not is_let_in(Path("strata/model.gguf")) and not is_let_in(Path("made/strata-tiny.gguf"))
-    assert not is_let_in(Path("strata/__pycache__/cli.cpython-312.pyc"))
-    files = [path for path in build_context() if path != own]
+def test_no_weights_but_the_models_that_come_with_it_and_no_caches_go_into_an_image() -> None:
+    files = list(build_context())
     assert {Path("container/install.sh"), Path("strata/cli.py"), Path("sim/device.py"), Path("LICENSE")} <= set(files)
-    assert [path for path in files if path.suffix not in {".py", ".sh", ".md", ".toml", ""}] == []
-    assert sum((ROOT / path).stat().st_size for path in files) < 4 * 1024 * 1024
+    others = [path for path in files if path.suffix not in {".py", ".sh", ".md", ".toml", ""}]
+    assert others == [Path("strata/models/strata-tiny.Q8_0.gguf")]
+    assert sum((ROOT / path).stat().st_size for path in files if path not in others) < 4 * 1024 * 1024
 
 
 def test_both_images_run_as_a_user_with_check_and_stop_signal() -> None:

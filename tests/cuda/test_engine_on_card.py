@@ -27,7 +27,7 @@ from strata.engine.runner import HasClosed, HasSampled
 from tests.cuda.model_on_fake import GREEDY, ModelOnCard
 from tests.cuda.test_programs_on_card import SHAPE, bits, model_on_card, write
 from tests.device.cuda_bodies import why_no_card
-from tests.end_to_end.real_card import real_card
+from tests.end_to_end.real_card import RealCard, real_card
 from tests.fixtures.models import write_random_model
 
 WHY_NO_CARD = why_no_card()
@@ -35,6 +35,7 @@ WHY_NO_CARD = why_no_card()
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.skipif(WHY_NO_CARD is not None, reason=str(WHY_NO_CARD))]
 
 NUM_TOKENS, BOUND = 64, 1e-3
+PROMPTS = range(5, 37)
 WRITTEN = ("F32", "F16", "BF16", "MXFP4")
 """Types that the fixtures quantize; all others come as random blocks."""
 
@@ -42,7 +43,7 @@ WRITTEN = ("F32", "F16", "BF16", "MXFP4")
 @pytest.mark.parametrize("quant", [*QUANTS, *WRITTEN])
 def test_logits_and_greedy_text_are_the_references(quant: str, tmp_path: Path):
     """A window multiplies in f32 as the reference does; the prompt is one token, so every position is a window's. K and
-    V are rounded to f16, where a last bit may fall the other way: behind a near tie two replies are two replies."""
+    V are rounded to f16, where a last bit may fall the other way: so the text is one without near ties."""
     path = tmp_path / "model.gguf"
     if quant in WRITTEN:
         write_random_model(path, arch="qwen3moe", quant=quant, experts=8, **SHAPE)
@@ -50,19 +51,22 @@ def test_logits_and_greedy_text_are_the_references(quant: str, tmp_path: Path):
         write_model(path, SHAPES["qwen3moe-tiny"], QUANTS[quant], own_head=False)
     options = PlanOptions(512, KvFormat.F16)
     with real_card(path, options, arena_bytes=256 * MIB) as card:
-        expected_ids, expected = card.serve((5,), max_tokens=NUM_TOKENS), list(card.logits)
+        prompt, expected_ids, expected = next(found for token in PROMPTS if (found := decided_text(card, token)))
     with model_on_card(path, options) as card:
-        ids = card.serve((5,), max_tokens=NUM_TOKENS)
-        num_decided = 0
-        for ours, row in zip(card.logits, expected, strict=True):
-            theirs = torch.frombuffer(bytearray(row), dtype=torch.float32)
-            largest, (first, second) = theirs.abs().max(), theirs.topk(2).values
-            assert (ours - theirs).abs().max() < BOUND * largest
-            if first - second < 2 * BOUND * largest:
-                break
-            num_decided += 1
-    assert ids[:num_decided] == expected_ids[:num_decided]
-    assert num_decided >= 10
+        assert card.serve(prompt, max_tokens=NUM_TOKENS) == expected_ids
+        assert len(card.logits) == len(expected) == NUM_TOKENS
+        for ours, theirs in zip(card.logits, expected, strict=True):
+            assert (ours - theirs).abs().max() < BOUND * theirs.abs().max()
+
+
+def decided_text(card: RealCard, token: int) -> tuple[tuple[int, ...], tuple[int, ...], list[torch.Tensor]] | None:
+    """Prompt, greedy text and its logits; None where logits that are within the bound could choose another token."""
+    ids = card.serve((token,), max_tokens=NUM_TOKENS)
+    rows = [torch.frombuffer(bytearray(row), dtype=torch.float32) for row in card.logits]
+    ties = ((row.topk(2).values, row.abs().max()) for row in rows)
+    if any(first - second < 2 * BOUND * largest for (first, second), largest in ties):
+        return None
+    return (token,), ids, rows
 
 
 def test_mixed_requests_take_no_memory_and_compile_nothing(tmp_path: Path):
