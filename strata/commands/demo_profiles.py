@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from strata.commands.embedded_model import embedded_model
+from strata.commands import embedded_model
 
 SMOLLM2, STRATA_TINY = "smollm2", "strata-tiny"
 DEMO_FIXED = {"device": "twin", "port": "0"}
@@ -26,13 +26,6 @@ LETTER = (
     "stars came out. On Saturday we packed everything and walked down to the village. Next summer you must come with "
     'us. With love, Marie"\n\n'
 )
-SECOND_LETTER = (
-    "Here is her second letter. Read it, then tell me what it says.\n\n"
-    '"Dear Anna, thank you for your kind words. My brother Tom has found work on a farm, and he gets up before the sun '
-    "to feed the horses. On Sunday he came home with a basket of red apples, and our mother made a cake that we ate in "
-    "the garden with all our friends. The old farmer Peter was there too, and he told us a story about a boy who lost "
-    'his shoes in the snow. With love, Marie"\n\n'
-)
 TURNS = (
     (LETTER + "Question: Where did they stay while it rained?", 16),
     ("Thank you! And what did they see over the forest?", 14),
@@ -40,11 +33,22 @@ TURNS = (
 """(what is asked, the most tokens of the answer). Long enough that the letter is read as a chunk through the ring;
 short enough that a slow machine (60 prompt and 2.5 answer tokens a second) ends within half a minute."""
 TINY_TURNS = (
-    (LETTER + "Question: Where did they stay while it rained?", 32),
-    ("Thank you! And what did they see over the forest?", 32),
-    (SECOND_LETTER, 48),
+    (
+        "Please read this.\n\nOn Monday Anna went to a lake in the mountains. Anna carried a blue tent. There was an "
+        "eagle that followed Anna all the way. It rained for two days. In the evening Anna met Peter, a farmer, who "
+        "had bread and warm milk.\n\nQuestion: Whom did Anna meet in the evening?",
+        32,
+    ),
+    ("What is the work of Peter?", 32),
+    (
+        "Here is a short text.\n\nOn Saturday Tom went to a market near the river. Tom carried a red basket. There was "
+        "a goose that followed Tom all the way. The sun came out at last. In the evening Tom met Marie, a painter, who "
+        "had three apples and a cake.\n\nQuestion: Which color was the basket?",
+        32,
+    ),
+    ("Tell me a story for children about a proud goose who finds a hidden door. Use simple words.", 64),
 )
-"""The first is read on lent segments, the second by decode windows, the third in a room."""
+"""The first is read on lent segments, the third in the room, the short ones by decode windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +85,13 @@ TINY = DemoProfile(
         "STRATA_PREFILL_HEAD_LOAN": "1",
     },
     turns=TINY_TURNS,
-    context_tokens=1024,
+    context_tokens=512,
     has_drafter=True,
 )
 
 
 def choose_demo(name: str | None) -> tuple[DemoProfile, Path | None]:
-    """What the demo shows, and its file; None where that has to be made first. Without a name the model of the package,
-    or SmolLM2 in a build that has none."""
-    if name in (None, STRATA_TINY) and (embedded := embedded_model()) is not None:
-        return TINY, embedded
-    return (MIXTURE, None) if name in (None, SMOLLM2) else (ANY, Path(str(name)))
+    """What the demo shows, and its file; None where that has to be made first."""
+    if name in (None, STRATA_TINY):
+        return TINY, embedded_model.EMBEDDED
+    return (MIXTURE, None) if name == SMOLLM2 else (ANY, Path(str(name)))

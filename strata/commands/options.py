@@ -84,7 +84,7 @@ def _check_chat(options: ChatOptions) -> Iterator[str]:
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     for name, metavar, meaning in (("vram", "SIZE", "the virtual card"), ("ctx", "N", "context in tokens")):
         usual, tiny = ANY.options[name], TINY.options[name]
-        text = f"{meaning} (default: STRATA_{name.upper()}, or {usual}, for {STRATA_TINY} {tiny})"
+        text = f"{meaning} (default: STRATA_{name.upper()}, or {tiny} for {STRATA_TINY}, else {usual})"
         parser.add_argument(f"--{name}", metavar=metavar, help=text)
     parser.add_argument(
         "--cache-dir",
@@ -95,6 +95,6 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         metavar="NAME|FILE",
-        help=f"{SMOLLM2}, a mixture that is made on this machine, or a GGUF file (default: the model of the package, "
-        f"{STRATA_TINY}, in a build that has it, else {SMOLLM2})",
+        help=f"{SMOLLM2}, a mixture that is made on this machine, or a GGUF file (default: {STRATA_TINY}, the model "
+        "that comes with strata)",
     )

@@ -22,8 +22,7 @@ def add_model_argument(parser: argparse.ArgumentParser) -> None:
         "model",
         metavar="MODEL",
         nargs="?",
-        help="a GGUF file, any shard of a split set, or its folder (default: the model of the package, in a build that "
-        "has one)",
+        help="a GGUF file, any shard of a split set, or its folder (default: strata-tiny, which comes with strata)",
     )
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from strata.cli import build_parser
 from strata.commands import child_server as child_server_module
-from strata.commands import embedded_model
 from strata.commands.child_server import ChildFailed, child_server
 from strata.commands.demo import serve_command, show
 from strata.commands.demo_profiles import ANY, DEMO_FIXED, MIXTURE, TINY, TURNS, DemoProfile
+from strata.commands.embedded_model import EMBEDDED
 from strata.commands.options import DemoOptions
 from strata.commands.starting import resolve_demo
 from strata.config.values import DeviceChoice, Mtp, ServeConfig
@@ -40,15 +40,6 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def command(**script: object) -> list[str]:
     return [sys.executable, str(Path(fake_server.__file__)), json.dumps(script)]
-
-
-@pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A build with a model of its own, which nobody opens."""
-    path = tmp_path / "strata-tiny.Q8_0.gguf"
-    path.touch()
-    monkeypatch.setattr(embedded_model, "EMBEDDED", path)
-    return path
 
 
 def demo(profile: DemoProfile = ANY, **script: object) -> int:
@@ -198,22 +189,16 @@ def test_the_demo_has_a_small_card_that_may_lend_unless_told_otherwise(clean: py
     assert options.serve_options == {**DEMO_FIXED, **MIXTURE.options} and options.model is None
 
 
-def test_the_demo_shows_the_model_of_the_package_with_every_loan(clean: pytest.MonkeyPatch, tiny: Path) -> None:
+def test_the_demo_shows_the_model_that_comes_with_strata_with_every_loan(clean: pytest.MonkeyPatch) -> None:
     config, options = options_of()
-    assert options.model == tiny and options_of("--model", "strata-tiny")[1] == options
+    assert options.model == EMBEDDED and options_of("--model", "strata-tiny")[1] == options
     assert (config.mtp, config.window_rows, config.is_vram_elastic, config.min_cache_slots) == (Mtp(), 3, True, 16)
     switches = config.switches
     assert switches.is_room_on and switches.prefill_elastic_loan
     assert switches.prefill_mtp_loan and switches.prefill_head_loan
-    assert options_of("--model", "smollm2")[1].model is None
     clean.setenv("STRATA_MTP_ROOM_MIN", "64")
     config, options = options_of()
     assert config.switches.mtp_room_min == 64 and "STRATA_MTP_ROOM_MIN" not in options.switches
-
-
-def test_a_build_without_a_model_of_its_own_shows_the_mixture(clean: pytest.MonkeyPatch, tiny: Path) -> None:
-    tiny.unlink()
-    assert options_of()[1] == options_of("--model", "smollm2")[1]
 
 
 def test_environment_and_file_win_over_the_defaults_of_the_demo(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:

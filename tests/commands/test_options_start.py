@@ -131,7 +131,8 @@ def test_a_model_that_cannot_be_read_hides_no_other_reason(tmp_path: Path) -> No
 
 def test_the_demo_is_refused_before_its_model_is_made(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    ended = start(tmp_path, "demo", "--cache-dir", str(cache), STRATA_MTP_ROOM_MIN="1024", STRATA_BATCH="2")
+    arguments = ("demo", "--model", "smollm2", "--cache-dir", str(cache))
+    ended = start(tmp_path, *arguments, STRATA_MTP_ROOM_MIN="1024", STRATA_BATCH="2")
     assert ended.code == 2 and not cache.exists() and not ended.touched & FORBIDDEN
     assert [line.partition("refused")[0] for line in ended.err[:2]] == ["strata: room ", "strata: room "]
 

@@ -1,5 +1,5 @@
-"""The project's own model under its loans: what is drafted and said behind a loan has the bits of no loan, over whole
-requests of the engine, over HTTP, in `strata bench` and in the demo."""
+"""The model that comes with strata under its loans: what is drafted and said behind a loan has the bits of no loan, in
+whole requests of the engine; over HTTP, in `strata bench` and in the demo, the room is taken where it should be."""
 
 import json
 import sys
@@ -12,19 +12,18 @@ import httpx
 import pytest
 
 from strata.cli import main
-from strata.commands import demo_profiles, embedded_model
+from strata.commands import demo_profiles
 from strata.commands.api_client import connect
 from strata.commands.child_server import child_server
+from strata.commands.embedded_model import EMBEDDED
 from strata.config.values import Mtp
 from strata.core.memory.policy import NO_LENDING, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import DraftFacts, SamplingParams
-from strata.model.gguf.model_file import open_model
-from strata.model.text import ModelText, load_text
 from tests.end_to_end.dictated_drafts import Drafted
 from tests.end_to_end.real_card import RealCard, real_card
 from tests.end_to_end.test_drafts_and_room import check_block
-from tests.end_to_end.tiny_models import NAMES, Tiny, tiny_of
+from tests.recipes.strata_tiny_chat import long_chat
 
 pytestmark = pytest.mark.slow
 
@@ -32,26 +31,10 @@ SEGMENTS = 1 << 16
 LOANS = LendingPolicy(room_min_tokens=64, is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=320)
 SAMPLINGS = (SamplingParams(temperature=0.0), SamplingParams(temperature=0.7, seed=3, repetition_penalty=1.1))
 MAX_TOKENS = 16
-QUESTIONS = ("Where is the boat, and who sat down beside it?", "Why does the bread taste so good?", "And the oven?")
-
-
-@pytest.fixture(scope="module", params=NAMES)
-def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    return tiny_of(request.param, tmp_path_factory.mktemp("tiny"))
-
-
-def text_of(tiny: Tiny) -> ModelText:
-    return load_text(open_model(tiny.path).metadata)
-
-
-def chat_of(text: ModelText, num_tokens: int) -> tuple[int, ...]:
-    """The first tokens of a conversation of many turns, as the model's own template has it."""
-    messages: list[dict[str, str]] = []
-    while len(ids := tuple(text.render_chat(messages)) if messages else ()) < num_tokens:
-        number = len(messages) // 2
-        messages.append({"role": "user", "content": f"{number}. {QUESTIONS[number % 3]} Tell me about day {number}."})
-        messages.append({"role": "assistant", "content": f"On day {number} the boat lay on the cold lake."})
-    return ids[:num_tokens]
+NUM_SLOTS = 146
+"""Of 256 blobs."""
+VRAM = {2048: "14MiB", 8192: "24MiB"}
+"""For which the experts are too many, by the context."""
 
 
 @dataclass(frozen=True)
@@ -65,19 +48,19 @@ class Said:
 
 
 @contextmanager
-def card_of(tiny: Tiny, policy: LendingPolicy, *, lends: bool = True) -> Iterator[tuple[RealCard, Drafted]]:
+def card_of(policy: LendingPolicy, *, lends: bool = True) -> Iterator[tuple[RealCard, Drafted]]:
     drafted = Drafted()
     options = PlanOptions(
         1024,
         chunk_tokens=256,
         ring_slots=8,
-        num_cache_slots=tiny.num_slots,
-        min_cache_slots=16 if lends else tiny.num_slots,
+        num_cache_slots=NUM_SLOTS,
+        min_cache_slots=16 if lends else NUM_SLOTS,
         window_rows=3,
         policy=policy,
         segment_bytes=SEGMENTS,
     )
-    with real_card(tiny.path, options, arena_bytes=16 << 20, mtp=Mtp(), change=drafted.change) as card:
+    with real_card(EMBEDDED, options, arena_bytes=16 << 20, mtp=Mtp(), change=drafted.change) as card:
         yield card, drafted
 
 
@@ -90,17 +73,17 @@ def talk(card: RealCard, drafted: Drafted, prompts: Sequence[tuple[int, ...]]) -
     return said
 
 
-def test_drafts_behind_a_loan_are_those_of_no_loan_and_the_block_is_whole(tiny: Tiny) -> None:
+def test_drafts_behind_a_loan_are_those_of_no_loan_and_the_block_is_whole() -> None:
     """A chat of two chunks, a longer one that begins like it, which a hybrid reads anew, and another: with nothing
     lent, and with segments for the long ones and the room for the last."""
-    chat = chat_of(text_of(tiny), 330)
+    chat = long_chat(330)[:330]
     prompts = (chat[:300], chat[:330], chat[100:260])
-    with card_of(tiny, NO_LENDING, lends=False) as (card, drafted):
+    with card_of(NO_LENDING, lends=False) as (card, drafted):
         expected = talk(card, drafted, prompts)
         assert card.planned.plan.lendable is None and card.planned.plan.num_missing_pairs
     accepted = sum(said.facts.num_accepted for said in expected)
     assert 0 < accepted < sum(said.facts.num_drafts for said in expected)
-    with card_of(tiny, LOANS) as (card, drafted):
+    with card_of(LOANS) as (card, drafted):
         said = talk(card, drafted, prompts)
         counts = card.runner.snapshot().counts
         assert [each.logits[0] for each in said] == [each.logits[0] for each in expected]
@@ -117,13 +100,12 @@ COLD = [(300, 256, 2048), pytest.param(5042, 1024, 8192, marks=pytest.mark.soak)
 
 @pytest.mark.parametrize(("num_tokens", "room_min", "context"), COLD)
 def test_a_chat_takes_the_room_when_it_is_read_from_its_beginning_alone(
-    tiny: Tiny, num_tokens: int, room_min: int, context: int
+    num_tokens: int, room_min: int, context: int
 ) -> None:
     """Continuations of 61, 7 and 7 tokens take none; the chat with another first token is read anew, and does."""
-    ids = chat_of(text_of(tiny), num_tokens + 200)
-    vram = tiny.vram if context == 2048 else tiny.long_vram
-    command = [sys.executable, "-m", "strata", "serve", str(tiny.path), "--port", "0", "--ctx", str(context)]
-    command += ["--vram", vram, *CARD, "--parked-mib", "0"]
+    ids = long_chat(num_tokens + 200)
+    command = [sys.executable, "-m", "strata", "serve", str(EMBEDDED), "--port", "0", "--ctx", str(context)]
+    command += ["--vram", VRAM[context], *CARD, "--parked-mib", "0"]
     with (
         child_server(command, environment={"STRATA_MTP_ROOM_MIN": str(room_min)}) as server,
         connect(server.url) as client,
@@ -151,13 +133,12 @@ def complete(client: httpx.Client, ids: tuple[int, ...], *, max_tokens: int = 1)
 @pytest.mark.soak
 @pytest.mark.parametrize(("num_tokens", "room_min", "context"), COLD)
 def test_a_chat_is_measured_in_every_arm(
-    tiny: Tiny, capsys: pytest.CaptureFixture[str], num_tokens: int, room_min: int, context: int
+    capsys: pytest.CaptureFixture[str], num_tokens: int, room_min: int, context: int
 ) -> None:
     """Chunks read all turns, so that at 0 each of them writes in the room."""
-    vram = tiny.vram if context == 2048 else tiny.long_vram
-    card = ["--short-read", "0", "--vram", vram, "--ctx", str(context), *CARD]
+    card = ["--short-read", "0", "--vram", VRAM[context], "--ctx", str(context), *CARD]
     chat = ["--chat", str(num_tokens), "--turns", "2", "--gen", "6", "--rounds", "1"]
-    assert main(["bench", str(tiny.path), *card, *chat, "--room-min", f"{room_min},0,unset", "--json"]) == 0
+    assert main(["bench", str(EMBEDDED), *card, *chat, "--room-min", f"{room_min},0,unset", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     has_room = {
         arm: [rows[f"room-min {arm}, turn {turn}"]["room_slots"] > 0 for turn in range(3)]
@@ -168,13 +149,10 @@ def test_a_chat_is_measured_in_every_arm(
 
 
 def test_the_demo_shows_drafts_and_every_loan(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    letter = "The boy who had carried the blue tent up the hill sat down beside it. "
-    turns = ((letter * 3 + QUESTIONS[0], 5), (QUESTIONS[1], 3), (letter * 2, 5))
-    monkeypatch.setattr(embedded_model, "EMBEDDED", tiny.path)
-    monkeypatch.setattr(demo_profiles, "TINY", replace(demo_profiles.TINY, turns=turns))
-    monkeypatch.setenv("STRATA_VRAM", tiny.vram)
+    first, _, second, _ = demo_profiles.TINY_TURNS
+    monkeypatch.setattr(demo_profiles, "TINY", replace(demo_profiles.TINY, turns=(first, second)))
     assert main(["demo"]) == 0
     out = capfd.readouterr().out
     assert "STRATA_MTP_ROOM_MIN=0 " in out and " --mtp --spec 3" in out and "drafts: draft_n=" in out

@@ -1,7 +1,5 @@
-"""A toy strata-tiny: the recipe's own code at sizes that a CPU trains in seconds; and one that stands for it where it
-is served, untrained, with experts enough to be lent."""
+"""A toy strata-tiny: the recipe's own code at sizes that a CPU trains in seconds."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -33,7 +31,6 @@ SHAPE = TinyShape(
     shared_ffn=32,
     context=256,
 )
-STAND_IN = replace(SHAPE, hidden=128, experts=32, ffn=64, context=8192)
 TEXT = (
     "The boat lay on the cold lake, and the boy who had carried the blue tent up the hill sat down beside it. "
     "Why does the bread taste so good? Because it is warm, the farmer said; the oven was hot all night long.\n"
@@ -44,10 +41,10 @@ def toy_tokenizer() -> Tokenizer:
     return learn([TEXT], size=SHAPE.vocab)
 
 
-def spread_weights(*, seed: int, shape: TinyShape = SHAPE) -> dict[str, Tensor]:
+def spread_weights(*, seed: int) -> dict[str, Tensor]:
     """Wider than a fresh model's, so that attention looks and routers choose."""
     draw = torch.Generator().manual_seed(seed)
-    weights = init_weights(shape, seed=seed)
+    weights = init_weights(SHAPE, seed=seed)
     for name, value in weights.items():
         if value.ndim > 1 and not name.endswith("ssm_conv1d.weight"):
             scale = 1.0 if name.startswith("token_embd") else 1.5 / value.shape[-1] ** 0.5
@@ -61,21 +58,10 @@ def toy_network(weights: dict[str, Tensor], tokens: int) -> Network:
     return Network(SHAPE, weights, dtype=torch.float32, compiles=False, tokens=tokens)
 
 
-def write_toy(path: Path, weights: dict[str, Tensor], *, shape: TinyShape = SHAPE, is_q8: bool = False) -> Path:
+def write_toy(path: Path, weights: dict[str, Tensor], *, is_q8: bool = False) -> Path:
     arrays = {name: value.detach().numpy() for name, value in weights.items()}
-    write_gguf(path, shape, arrays, vocabulary_of(toy_tokenizer()), is_q8=is_q8)
+    write_gguf(path, SHAPE, arrays, vocabulary_of(toy_tokenizer()), is_q8=is_q8)
     return path
-
-
-def write_stand_in(path: Path) -> Path:
-    """Mostly the token behind the last one in the vocabulary, by trunk and drafter alike, and often not: what a trained
-    drafter is worth without training. Layers and experts of both have a word in it."""
-    weights = spread_weights(seed=3, shape=STAND_IN)
-    embedding, name = weights["token_embd.weight"], f"blk.{STAND_IN.layers}.nextn.eh_proj.weight"
-    weights["output.weight"] = torch.roll(embedding, -1, 0)
-    weights["token_embd.weight"] = 2 * embedding
-    weights[name] = torch.eye(*weights[name].shape) + 0.6 * weights[name]
-    return write_toy(path, weights, shape=STAND_IN, is_q8=True)
 
 
 @torch.no_grad()
