@@ -126,7 +126,7 @@ def test_a_chat_takes_the_room_when_it_is_read_from_its_beginning_alone(
 
 def complete(client: httpx.Client, ids: tuple[int, ...], *, max_tokens: int = 1) -> dict[str, Any]:
     body = {"prompt": list(ids), "max_tokens": max_tokens, "temperature": 0}
-    timings: dict[str, Any] = client.post("/v1/completions", json=body).json()["timings"]
+    timings: dict[str, Any] = client.post("/v1/completions", json=body, timeout=None).json()["timings"]
     return timings
 
 
