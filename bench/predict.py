@@ -93,7 +93,7 @@ class Twin:
             parked_bytes=parked_space_bytes(plan),
         )
         self._plan, self._payload = plan, PackReads(description)
-        resident = resident_blobs(plan)
+        resident = resident_blobs(plan, plan.slots)
         arena, pack = description.arena_address, description.pack_address
         addresses = {
             (layer, expert): arena + resident[layer, expert].extent.offset_bytes

@@ -23,7 +23,7 @@ from quart import Response
 
 from sim.bytes import BytesPayload, positional_digest
 from sim.device import SimDevice, describe_twin
-from strata.core.errors import ConfigError, DeviceError
+from strata.core.errors import ConfigError, DeviceError, ModelError
 from strata.core.extent import Extent
 from strata.core.memory.planner import Plan
 from strata.core.serving.checkpoints import parked_space_bytes
@@ -49,6 +49,7 @@ from strata.trace.command_trace import sizes_of
 from strata.trace.keeper import Keeper
 from strata.trace.naming import plan_facts, plan_places
 from strata.trace.tail import Tail
+from strata.warm_start import save_usage
 
 EXIT_DEVICE_LOST = 70
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -163,10 +164,20 @@ def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int
     recipe, pause = Recipe(plan, reads), _pause_of(planned, device)
     is_touched = not config.device.is_virtual
     if config.trace_file is None:
-        return Runner(device, recipe, terminators, pause, is_touched=is_touched, digest=digest_of, clock=time.monotonic)
+        return Runner(
+            device,
+            recipe,
+            terminators,
+            pause,
+            is_touched=is_touched,
+            digest=digest_of,
+            clock=time.monotonic,
+            heat=planned.heat,
+        )
     serving = plan_facts(plan) | {
         "model": planned.file.path.name,
         "terminators": list(terminators),
+        "heat": list(planned.heat),
         "dense_reads": [[program, layer, list(names)] for (program, layer), names in reads.items()],
     }
     tail = Tail(sizes_of(device.describe()), plan_places(plan), serving, max_entries=config.kept_commands)
@@ -180,6 +191,7 @@ def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int
         is_touched=is_touched,
         digest=digest_of,
         clock=time.monotonic,
+        heat=planned.heat,
     )
 
 
@@ -253,6 +265,23 @@ async def _run(planned: PlannedModel, text: ModelText, device: Device) -> None:
         )
     finally:
         thread.close()
+        _save_usage(planned, steward)
+
+
+def _save_usage(planned: PlannedModel, steward: Steward) -> None:
+    """Where --warm-start asks for it. A file that cannot be written keeps no server from ending."""
+    path, heat = planned.config.warm_start_file, steward.heat()
+    if path is None:
+        return
+    if heat == planned.heat:
+        say(f"warm start: no reads of experts were counted, {path} stays as it is")
+        return
+    try:
+        save_usage(Path(path), planned.spec, heat)
+    except (OSError, ModelError) as error:
+        _complain(f"warm start: how often experts were read could not be written to {path}: {error}")
+    else:
+        say(f"warm start: how often experts were read is in {path}, for the next start")
 
 
 @contextmanager
@@ -290,6 +319,8 @@ def _say_plan(planned: PlannedModel) -> None:
     plan, spec = planned.plan, planned.spec
     if planned.config.vram_bytes is not None and planned.config.vram_bytes != plan.arena_bytes:
         say(f"vram={planned.config.vram_bytes:,} B is not whole segments; the card has {plan.arena_bytes:,} B")
+    if planned.config.warm_start_file is not None and not planned.heat:
+        say(f"warm start: there is no {planned.config.warm_start_file} yet, it is written when the server ends")
     say(
         f"{_card(planned)} of {format_bytes(plan.arena_bytes)}: {spec.architecture}, context "
         f"{plan.options.context_tokens:,}, {len(plan.slots)} of {plan.inventory.num_pairs} experts resident, "

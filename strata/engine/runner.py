@@ -41,10 +41,11 @@ from strata.core.serving.steps import (
     ServingEvent,
     Started,
 )
+from strata.core.serving.swapping import brings_reads
 from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
-from strata.engine.counts import RunnerCounts, with_act, with_commands
+from strata.engine.counts import CacheFacts, RunnerCounts, cache_facts, with_act, with_commands, with_window
 from strata.engine.read_facts import with_geometry, with_takeover
 
 DigestOf = Callable[[memoryview], int]
@@ -92,14 +93,15 @@ Outcome = HasRead | HasMoved | HasSampled | HasClosed
 
 @dataclass(frozen=True, slots=True)
 class RunnerSnapshot:
-    """One moment: the runner's counts, the device's, who owns which bytes by the books, what is parked, and which
-    states of the live session are kept."""
+    """One moment: the runner's counts, the device's, who owns which bytes by the books, what is parked, which states of
+    the live session are kept, and how often each blob is read."""
 
     counts: RunnerCounts
     device: DeviceStatistics
     ledger: Ledger
     parked: ParkedConversations
     checkpoints: Checkpoints
+    heat: tuple[int, ...]
 
 
 def _touching(plan: Plan) -> list[GenerationRequest]:
@@ -114,7 +116,7 @@ class Runner:
     `pause` is called while a device has nothing to report yet; the twin always has. With `is_touched`, `start` runs
     every program once: on a card, a kernel is compiled when it runs for the first time. `digest` is the positional
     digest of host bytes, for plans that verify what was lent; `clock` gives seconds, for the time that a loan takes to
-    come home."""
+    come home; `heat`: how often each blob was read before, () if nobody counted."""
 
     def __init__(
         self,
@@ -126,6 +128,7 @@ class Runner:
         is_touched: bool = False,
         digest: DigestOf | None = None,
         clock: Callable[[], float] = lambda: 0.0,
+        heat: tuple[int, ...] = (),
     ) -> None:
         description = device.describe()
         assert digest is not None or not recipe.plan.options.policy.is_verified, "nothing to verify with"
@@ -134,7 +137,7 @@ class Runner:
         self._device, self._recipe, self._terminators, self._pause = device, recipe, tuple(terminators), pause
         self._places = Addresses(description.arena_address, description.pack_address)
         self._machine = Machine(recipe, self._places, frozenset(terminators))
-        self._state: State = first_state(recipe.plan)
+        self._state: State = first_state(recipe.plan, heat)
         self._awaits: tuple[str, ...] = ()
         self._early: set[str] = set()  # reported since the request began, and not awaited so far
         self._checks: tuple[Check, ...] = ()
@@ -151,7 +154,8 @@ class Runner:
         laps_s = [self._clock()]
         segment_bytes = self._device.describe().segment_bytes
         plan = self._recipe.plan
-        self._order(start_up(plan, self._places, segment_bytes=segment_bytes, terminators=self._terminators))
+        cache = self._state.at.cache
+        self._order(start_up(plan, self._places, cache, segment_bytes=segment_bytes, terminators=self._terminators))
         self._gather()
         laps_s.append(self._clock())
         for rows in graph_rows(plan):
@@ -216,6 +220,10 @@ class Runner:
         now, then = self._counts, self._began
         return DraftFacts(now.num_drafts - then.num_drafts, now.num_drafts_accepted - then.num_drafts_accepted)
 
+    def cache_facts(self) -> CacheFacts:
+        """What windows of the request begun last read of the experts, so far, and what was exchanged meanwhile."""
+        return cache_facts(self._counts, self._began)
+
     def advance(self, *, is_cancelled: bool) -> Outcome:
         """Wait for what was submitted last, then submit what follows. Raises DeviceError; then call `recover`."""
         self._gather()
@@ -238,7 +246,7 @@ class Runner:
     def resume(self, *token_ids: int) -> None:
         """All sampled tokens were taken: run the next window behind the last."""
         assert token_ids == self._sampled, (token_ids, self._sampled)
-        self._step(Continued(token_ids))
+        self._step(Continued(token_ids, self._expert_reads()))
         while isinstance(self._state, Homing):
             self._gather()
             self._step(Arrived())
@@ -246,7 +254,7 @@ class Runner:
     def end(self, *, num_taken: int | None = None) -> None:
         """The reply is over with the first `num_taken` of the tokens that were sampled last, or all of them. All is at
         rest when this returns."""
-        self._step(Ended(self._sampled[:num_taken]))
+        self._step(Ended(self._sampled[:num_taken], self._expert_reads()))
         while not self._is_idle():
             self._gather()
             self._step(Arrived())
@@ -296,8 +304,8 @@ class Runner:
         self._publish()
 
     def _publish(self) -> None:
-        at = self._state.at
-        self._snapshot = RunnerSnapshot(self._counts, self._device.statistics(), at.ledger, at.parked, at.checkpoints)
+        at, device = self._state.at, self._device.statistics()
+        self._snapshot = RunnerSnapshot(self._counts, device, at.ledger, at.parked, at.checkpoints, at.cache.heat)
 
     def _order(self, orders: Orders) -> None:
         self._num_acts = 0
@@ -310,7 +318,8 @@ class Runner:
         self._device.submit(orders.commands)
         result = self._recipe.plan.verifier.window.result
         had_classes = self._counts.scratch_classes
-        self._counts = with_commands(self._counts, orders.commands, self._recipe.plan)
+        is_lent = self._state.at.loan is not None
+        self._counts = with_commands(self._counts, orders.commands, self._recipe.plan, is_lent=is_lent)
         for command in orders.commands:
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
@@ -364,16 +373,23 @@ class Runner:
         counts = self._device.host(self._recipe.plan.staging.router_counts).cast("i")
         return tuple(expert for expert, rows in enumerate(counts) if rows)
 
+    def _expert_reads(self) -> tuple[int, ...]:
+        """Windows that read each blob since this was not () last: flat [num_layers, num_experts]."""
+        plan = self._recipe.plan
+        if not brings_reads(plan, self._state.at.cache):
+            return ()
+        return tuple(self._device.host(plan.staging.usage).cast("i"))
+
     def _sampled_tokens(self, rows: int) -> tuple[int, ...]:
         """What the window of `rows` rows gave; its first row always stands."""
         words = struct.unpack(f"<{RESULT_BYTES // 8}q", self._device.host(self._recipe.plan.staging.result))
         hits, misses, num_sampled = words[HIT_WORD], words[MISSED_WORD], words[SAMPLED_WORD] if rows > 1 else 1
-        self._counts = replace(
+        self._counts = with_window(
             self._counts,
-            expert_reads_hit=self._counts.expert_reads_hit + hits - self._window_words[0],
-            expert_reads_missed=self._counts.expert_reads_missed + misses - self._window_words[1],
-            num_drafts=self._counts.num_drafts + rows - 1,
-            num_drafts_accepted=self._counts.num_drafts_accepted + num_sampled - 1,
+            hits=hits - self._window_words[0],
+            misses=misses - self._window_words[1],
+            num_drafts=rows - 1,
+            num_drafts_accepted=num_sampled - 1,
         )
         self._window_words = (hits, misses)
         if min(words[:num_sampled]) < 0:  # how a card says it: its programs cannot raise

@@ -85,7 +85,8 @@ def dense_reads(inventory: ModelInventory) -> dict[tuple[str, int | None], tuple
 
 @dataclass
 class Card:
-    """`counts` plays the router: rows of each expert in the layer about to be read."""
+    """`counts` plays the router: rows of each expert in the layer about to be read. `hot`: blobs that every window
+    reads, None where each is read now and then."""
 
     plan: Plan
     device: SimDevice
@@ -93,6 +94,7 @@ class Card:
     runner: Runner
     rng: random.Random
     commands: list[Command] = field(default_factory=list)
+    hot: frozenset[tuple[int, int]] | None = None
 
     def play(self, *, num_standing: int | None = None) -> None:
         """What the programs would have left in staging before the next look at it. `num_standing`: rows of a window
@@ -106,6 +108,17 @@ class Card:
         words = [self.rng.randrange(self.plan.inventory.vocab_size) for _ in range(RESULT_BYTES // 8)]
         words[programs.SAMPLED_WORD] = self.rng.randint(1, num_rows) if num_standing is None else num_standing
         result[:] = struct.pack(f"<{len(words)}q", *words)
+        self._play_reads()
+
+    def _play_reads(self) -> None:
+        inventory, most = self.plan.inventory, self.plan.options.swap_windows
+        pairs = ((layer, e) for layer in range(inventory.num_layers) for e in range(inventory.num_experts))
+        if self.plan.staging.usage.size_bytes:
+            if self.hot is None:
+                reads = [self.rng.randint(0, most) if inventory.blob_bytes[layer] else 0 for layer, _ in pairs]
+            else:
+                reads = [most * (pair in self.hot) for pair in pairs]
+            self.payload.host(self.plan.staging.usage)[:] = struct.pack(f"<{len(reads)}i", *reads)
 
     def serve(self, request: GenerationRequest, *, cancel_after_steps: int | None = None) -> int:
         """Read and answer; the number of sampled tokens."""

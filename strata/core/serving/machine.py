@@ -24,7 +24,7 @@ import struct
 from dataclasses import dataclass, replace
 
 from strata.core.commands import Copy, CopyPair, Record, Stream, Wait
-from strata.core.lending.loan import PROMPT, reserve
+from strata.core.lending.loan import reserve
 from strata.core.lending.room import Room
 from strata.core.memory.layout import INT32_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
@@ -36,10 +36,9 @@ from strata.core.serving.inputs import pack_header
 from strata.core.serving.launches import Recipe, launch_embed, prompt_lane
 from strata.core.serving.layers import order_layers, routed
 from strata.core.serving.parking import Parking, Restoring, park, restore, save_state, take_over
-from strata.core.serving.prefix import NO_SESSION
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.settling import PROMPT_STREAMS, closing_streams, settled, window_streams
+from strata.core.serving.settling import PROMPT_STREAMS, broken, closing_streams, settled, window_streams
 from strata.core.serving.short_reads import read_window
 from strata.core.serving.standing import Standing, notify, tell_home
 from strata.core.serving.startup import mend
@@ -56,6 +55,7 @@ from strata.core.serving.steps import (
     Started,
     Upload,
 )
+from strata.core.serving.swapping import brings_reads, land, swap
 from strata.core.serving.windows import commit, drafts, first_inputs, next_rows, window
 
 NO_ORDERS = Orders()
@@ -77,6 +77,8 @@ class Machine:
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
         at = state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.reached()
+        if isinstance(state, Windowing) and isinstance(event, Continued | Ended):
+            at = replace(at, cache=at.cache.after_window(event.reads))
         after, orders = self._dispatch(state if at is state.at else replace(state, at=at), event)
         after.at.check()
         checkpoints = after.at.checkpoints.kept(len(after.at.session.ids))
@@ -125,9 +127,8 @@ class Machine:
                 at, acts = settled(state.at)
                 return Idle(replace(at, is_broken=False)), Orders(acts=acts)
             case _, Broke():
-                at = replace(state.at, session=NO_SESSION, is_broken=True, checks=(), room=self._lost_room(state.at))
                 drafter = (Stream.DRAFTER,) if self.plan.draft else ()
-                return self._close(at, None, (*PROMPT_STREAMS, Stream.VERIFIER, *drafter))
+                return self._close(broken(self.plan, state.at), None, (*PROMPT_STREAMS, Stream.VERIFIER, *drafter))
         raise AssertionError(f"{type(event).__name__} is illegal in {type(state).__name__}")
 
     def _lend_from_start(self, at: Standing) -> tuple[State, Orders]:
@@ -169,9 +170,9 @@ class Machine:
             read = read.with_room(plan.room)
         if not read.lent:
             return self._commit(at, request, read.layout, takes_segments=takes_segments)
-        loan = reserve(read.lent_extent, read.lent, stamp=at.serial)
-        at = replace(at, loan=loan, table_version=at.table_version + 1)
-        cleared = clear_lent(plan, self.places, loan, version=at.table_version)
+        slots = at.cache.slots[len(at.cache.slots) - len(read.lent) :]
+        at = replace(at, loan=reserve(read.lent_extent, slots, stamp=at.serial), table_version=at.table_version + 1)
+        cleared = clear_lent(plan, self.places, at)
         at, notice = notify(at, (Stream.VERIFIER,))
         return Lending(at, request, read.layout, takes_segments), cleared.then(notice)
 
@@ -220,7 +221,7 @@ class Machine:
         self, at: Standing, request: GenerationRequest, layout: PromptLayout, *, takes_segments: bool
     ) -> tuple[State, Orders]:
         at, acts = lend(self.plan, at, takes_segments=takes_segments)
-        resident = kept_blobs(self.plan, at.loan)
+        resident = kept_blobs(self.plan, at)
         after, orders = self._open_chunk(at, request, layout, Ring(len(layout.ring)), resident)
         return after, replace(orders, acts=acts)
 
@@ -282,16 +283,11 @@ class Machine:
         at, orders, later = bring_home(self.plan, self.places, at)
         orders = orders.then(later)
         if at.is_broken:
-            at = replace(at, table_version=at.table_version + 1)
-            orders = orders.then(mend(self.plan, self.places, version=at.table_version))
+            mended = mend(self.plan, self.places, at.cache, version=at.table_version + 1)
+            at = replace(at, table_version=at.table_version + 1, cache=at.cache.landed())
+            orders = orders.then(mended)
         at, notice = notify(at, window_streams(at))
         return Settling(at), orders.then(notice)
-
-    def _lost_room(self, at: Standing) -> Room | None:
-        """The room that is out by the books, whatever was ordered: an act may have been refused."""
-        if not (self.plan.room and at.ledger.is_owner(PROMPT, self.plan.block)):
-            return None
-        return Room(self.plan.block, self.plan.room, first_slot=0)
 
     def _first_window(
         self, at: Standing, request: GenerationRequest, *, has_room: bool = False
@@ -321,7 +317,8 @@ class Machine:
         at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
         num_left = state.num_left - len(token_ids)
         rows = next_rows(self.plan, position=len(at.session.ids), num_left=num_left)
-        orders = Orders(acts=acts).then(self._committed(state, token_ids))
+        at, swapped = swap(self.plan, self.places, at)
+        orders = Orders(acts=acts).then(self._committed(state, token_ids)).then(swapped)
         if rows > 1:
             orders = orders.then(drafts(standing_rows=len(token_ids), table_version=at.table_version))
         return self._window(Windowing(at, state.request, token_ids[-1], num_left, rows), orders)
@@ -330,6 +327,9 @@ class Machine:
         """The reply took `token_ids` of what its last window gave."""
         at = replace(state.at, session=state.at.session.grown(state.token_id, *token_ids[:-1]))
         committed = self._committed(state, token_ids)
+        if at.cache.moving:
+            at, landing = land(self.plan, self.places, at)
+            committed = committed.then(landing)
         if not committed.commands and not at.is_coming_home:
             at, acts = settled(at)
             return Idle(at), Orders(acts=acts)
@@ -342,7 +342,8 @@ class Machine:
 
     def _window(self, state: Windowing, orders: Orders, later: Orders = NO_ORDERS) -> tuple[State, Orders]:
         """`later` takes the link once the window has its inputs."""
-        launched = window(self.plan, rows=state.rows, table_version=state.at.table_version)
+        version, is_counted = state.at.table_version, brings_reads(self.plan, state.at.cache)
+        launched = window(self.plan, rows=state.rows, table_version=version, is_counted=is_counted)
         if later.commands:
             inputs = Orders((), (Record(Stream.VERIFIER, "inputs"), Wait(Stream.COPY, "inputs")))
             launched = inputs.then(launched).then(later)

@@ -34,17 +34,20 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """The window's tokens were all taken and the reply goes on behind the last."""
+    """The window's tokens were all taken and the reply goes on behind the last. `reads`: of each blob since they came
+    last, with a window that brings them."""
 
     token_ids: tuple[int, ...]
+    reads: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The reply is over, or the client has left: close whatever is open. What was awaited last has been reached. Behind
-    a window: `token_ids` are those that the reply took."""
+    a window: `token_ids` are those that the reply took, `reads` as in `Continued`."""
 
     token_ids: tuple[int, ...] = ()
+    reads: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

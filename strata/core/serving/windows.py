@@ -8,7 +8,7 @@ Without a drafter every window has one row. A window is one launch, whatever its
 
 import struct
 
-from strata.core.commands import Access, Command, Copy, CopyPair, GraphLaunch, Record, Stream, Wait
+from strata.core.commands import Access, Command, Copy, CopyPair, Fill, GraphLaunch, Record, Stream, Wait
 from strata.core.memory.layout import INT32_BYTES
 from strata.core.memory.planner import Plan
 from strata.core.serving.drafting import draft_graph
@@ -56,12 +56,15 @@ def first_inputs(plan: Plan, request: GenerationRequest) -> Orders:
     return Orders(uploads, commands)
 
 
-def window(plan: Plan, *, rows: int, table_version: int) -> Orders:
-    """A window of `rows` rows, and its result on the way to the host."""
-    result = Access(plan.verifier.window.result, "verifier")
+def window(plan: Plan, *, rows: int, table_version: int, is_counted: bool) -> Orders:
+    """A window of `rows` rows, and its result on the way to the host. `is_counted`: with the reads of blobs since they
+    came last; the card counts from 0 again."""
+    result, usage = (Access(extent, "verifier") for extent in (plan.verifier.window.result, plan.verifier.window.usage))
+    counts = (CopyPair(usage, plan.staging.usage),) if is_counted else ()
     commands: tuple[Command, ...] = (
         GraphLaunch(Stream.VERIFIER, window_graph(rows), table_version),
-        Copy(Stream.VERIFIER, (CopyPair(result, plan.staging.result),)),
+        Copy(Stream.VERIFIER, (CopyPair(result, plan.staging.result), *counts)),
+        *((Fill(Stream.VERIFIER, usage, 0),) if is_counted else ()),
     )
     done = (Record(Stream.VERIFIER, "window_done"),) if plan.draft else ()
     return Orders((), (*commands, *done))
