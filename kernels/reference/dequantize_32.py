@@ -46,14 +46,11 @@ def q4_1(data: Tensor, out: Tensor, scratch: Scratch) -> None:
 
 
 def q8_0(data: Tensor, out: Tensor, scratch: Scratch) -> None:
-    num_blocks = data.numel() // 34
-    heads = scratch.take_set(_Scales.make, num_blocks)
-    words = data.view(torch.int16)
-    heads.packed.copy_(words[::17])
-    tails = scratch.take("q8_0.tails", (num_blocks, 16), torch.int16)
-    tails.copy_(_tails(words, num_blocks, head=1, length=17))
-    out.copy_(tails.view(torch.int8).view(-1))
-    out.view(-1, 32).mul_(heads.values.copy_(heads.halves))
+    num_blocks, blocks = data.numel() // 34, out.view(-1, 32)
+    scales = scratch.take("q8_0.scales", (num_blocks, 1))
+    scales.copy_(data.view(torch.float16).as_strided((num_blocks, 1), (17, 1), data.storage_offset() // 2))
+    blocks.copy_(data.view(torch.int8).as_strided((num_blocks, 32), (34, 1), data.storage_offset() + 2))
+    blocks.mul_(scales)
 
 
 def _tails(words: Tensor, num_blocks: int, *, head: int, length: int) -> Tensor:

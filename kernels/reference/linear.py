@@ -9,6 +9,8 @@ every block of rows before the next tile is made. How W is tiled depends on W's 
 row and for a thousand.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -40,13 +42,37 @@ def linear(
     assert weight.numel() == num_outputs * stride, (weight.numel(), num_outputs, columns, type_id)
     for start, stop in spans(rows, BAND_ROWS):
         num_blocks = -(-(stop - start) // ROW_BLOCK)
-        blocks = _take("linear.blocks", num_blocks, columns, scratch)
-        products = _take("linear.products", num_blocks, num_outputs, scratch)
-        _pack(x[start:stop], blocks)
-        _multiply(blocks, weight, stride, type_id, products, scratch)
+        inputs = scratch.take_set(_Lanes.of_inputs, num_blocks, columns)
+        products = scratch.take_set(_Lanes.of_products, num_blocks, num_outputs)
+        _pack(x[start:stop], inputs)
+        _multiply(inputs, weight, stride, type_id, products, scratch)
         if bias is not None:
-            products.add_(bias.unsqueeze(1))
+            products.whole.add_(bias.unsqueeze(1))
         _unpack(products, out[start:stop], accumulate=accumulate)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """Blocks of rows that lie transposed, from a buffer for one block or for a whole band: a vocabulary is wide, but
+    the rows that meet it are few."""
+
+    whole: Tensor  # f32 [n, columns, 16]
+    by_row: Tensor  # the same, f32 [n, 16, columns]
+    each: tuple[Tensor, ...]  # n times f32 [columns, 16]
+
+    @staticmethod
+    def of_inputs(scratch: Scratch, num_blocks: int, columns: int) -> "_Lanes":
+        return _Lanes._named("linear.inputs", scratch, num_blocks, columns)
+
+    @staticmethod
+    def of_products(scratch: Scratch, num_blocks: int, columns: int) -> "_Lanes":
+        return _Lanes._named("linear.products", scratch, num_blocks, columns)
+
+    @staticmethod
+    def _named(name: str, scratch: Scratch, num_blocks: int, columns: int) -> "_Lanes":
+        room = 1 if num_blocks == 1 else BAND_ROWS // ROW_BLOCK
+        whole = scratch.take(name, (room, columns, ROW_BLOCK))[:num_blocks]
+        return _Lanes(whole, whole.transpose(1, 2), whole.unbind())
 
 
 def tile_rows(columns: int) -> int:
@@ -54,44 +80,34 @@ def tile_rows(columns: int) -> int:
     return max(ROW_BLOCK, TILE_WEIGHTS // columns // ROW_BLOCK * ROW_BLOCK)
 
 
-def _take(name: str, num_blocks: int, columns: int, scratch: Scratch) -> Tensor:
-    """f32 [num_blocks, columns, 16], from a buffer for one block or for a whole band: a vocabulary is wide, but the
-    rows that meet it are few."""
-    room = 1 if num_blocks == 1 else BAND_ROWS // ROW_BLOCK
-    return scratch.take(name, (room, columns, ROW_BLOCK))[:num_blocks]
-
-
-def _multiply(blocks: Tensor, weight: Tensor, stride: int, type_id: int, products: Tensor, scratch: Scratch) -> None:
-    """products[i] = W blocks[i]. blocks: f32 [n, K, 16]; products: f32 [n, N, 16]; stride: bytes of a row of W."""
-    columns, num_outputs = blocks.shape[1], products.shape[1]
-    pairs = list(zip(blocks.unbind(), products.unbind(), strict=True))
+def _multiply(inputs: _Lanes, weight: Tensor, stride: int, type_id: int, products: _Lanes, scratch: Scratch) -> None:
+    """products[i] = W inputs[i], of K and of N columns; stride: bytes of a row of W."""
+    columns, num_outputs = inputs.whole.shape[1], products.whole.shape[1]
     for first, last in spans(num_outputs, tile_rows(columns)):
         tile = scratch.take("linear.tile", (last - first, columns))
         dequantize(weight[first * stride : last * stride], type_id, tile, scratch)
-        for block, product in pairs:
+        for block, product in zip(inputs.each, products.each, strict=True):
             torch.mm(tile, block, out=product[first:last])
 
 
-def _pack(x: Tensor, blocks: Tensor) -> None:
-    """blocks[i, k, r] = x[16 i + r, k], zero where x has no such row. x: f32 [rows, K]; blocks: f32 [n, K, 16]."""
+def _pack(x: Tensor, inputs: _Lanes) -> None:
+    """inputs[i, k, r] = x[16 i + r, k], zero where x has no such row. x: f32 [rows, K]."""
     whole, rest = divmod(x.shape[0], ROW_BLOCK)
-    by_row = blocks.transpose(1, 2)
     if whole:
-        by_row[:whole].copy_(x[: whole * ROW_BLOCK].view(whole, ROW_BLOCK, -1))
+        inputs.by_row[:whole].copy_(x[: whole * ROW_BLOCK].view(whole, ROW_BLOCK, -1))
     if rest:
-        blocks[whole].zero_()
-        by_row[whole, :rest].copy_(x[whole * ROW_BLOCK :])
+        inputs.each[whole].zero_()
+        inputs.by_row[whole, :rest].copy_(x[whole * ROW_BLOCK :])
 
 
-def _unpack(products: Tensor, out: Tensor, *, accumulate: bool) -> None:
-    """out[16 i + r, n] = products[i, n, r], or += that. products: f32 [n, N, 16]; out: f32 [rows, N]."""
+def _unpack(products: _Lanes, out: Tensor, *, accumulate: bool) -> None:
+    """out[16 i + r, n] = products[i, n, r], or += that. out: f32 [rows, N]."""
     whole, rest = divmod(out.shape[0], ROW_BLOCK)
-    by_row = products.transpose(1, 2)
     parts = []
     if whole:
-        parts.append((out[: whole * ROW_BLOCK].view(whole, ROW_BLOCK, -1), by_row[:whole]))
+        parts.append((out[: whole * ROW_BLOCK].view(whole, ROW_BLOCK, -1), products.by_row[:whole]))
     if rest:
-        parts.append((out[whole * ROW_BLOCK :], by_row[whole, :rest]))
+        parts.append((out[whole * ROW_BLOCK :], products.by_row[whole, :rest]))
     for target, source in parts:
         if accumulate:
             target.add_(source)

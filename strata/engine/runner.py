@@ -8,6 +8,7 @@ import logging
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from strata.core.commands import Fill
 from strata.core.errors import DeviceError, DeviceLost
@@ -53,6 +54,8 @@ TOLD_SCRATCH_BYTES = 4 * MIB
 """A class of at least so much that a slab would have saved is told of (`lending.md` 3.3)."""
 log = logging.getLogger(__name__)
 _GREEDY = SamplingParams(temperature=0.0)
+START_PARTS = ("load", "graphs", "touch")
+"""What a start does behind the weights: copies to the card, windows captured, a first request of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,7 @@ class Runner:
         self._machine = Machine(recipe, self._places, frozenset(terminators))
         self._state: State = first_state(recipe.plan, heat)
         self._awaits: tuple[str, ...] = ()
+        self._early: set[str] = set()  # reported since the request began, and not awaited so far
         self._checks: tuple[Check, ...] = ()
         self._num_acts = 0
         self._is_touched = is_touched
@@ -145,13 +149,15 @@ class Runner:
         self._window_words = (0, 0)  # the card's own counters of expert reads, as seen last
         self._publish()
 
-    def start(self) -> None:
-        """Make the card ready: map, load, publish, capture. Raises DeviceError."""
+    def start(self) -> dict[str, float]:
+        """Make the card ready: map, load, publish, capture. Gives the seconds of each part. Raises DeviceError."""
+        laps_s = [self._clock()]
         segment_bytes = self._device.describe().segment_bytes
         plan = self._recipe.plan
         cache = self._state.at.cache
         self._order(start_up(plan, self._places, cache, segment_bytes=segment_bytes, terminators=self._terminators))
         self._gather()
+        laps_s.append(self._clock())
         for rows in graph_rows(plan):
             launches = window_launches(self._recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
             self._device.capture(window_graph(rows), launches)
@@ -162,10 +168,13 @@ class Runner:
         for rows in read_rows(plan):
             launches = read_launches(self._recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
             self._device.capture(read_graph(rows), launches)
+        laps_s.append(self._clock())
         self._step(Started())
         if self._is_touched:
             self._touch()
             self._step(Started())  # the touch has brought home what was lent from the start
+        laps_s.append(self._clock())
+        return {name: end - begin for name, (begin, end) in zip(START_PARTS, pairwise(laps_s), strict=True)}
 
     def _touch(self) -> None:
         """A request of its own, read in a chunk and answered by a window, and one that windows read where they do; they
@@ -184,6 +193,7 @@ class Runner:
         nothing is open."""
         before, had_segments = self._counts, self._state.at.segments is not None
         self._read = NO_READ
+        self._early.clear()
         self._step(Began(request))
         facts, plan = with_takeover(self._read, self._state), self._recipe.plan
         fresh_tokens = len(request.prompt_ids) - facts.read_from
@@ -321,7 +331,7 @@ class Runner:
     def _gather(self, *, is_draining: bool = False) -> None:
         """Until every awaited tag is reached. Raises DeviceError for what failed; with `is_draining` only for what
         takes the device away."""
-        missing = set(self._awaits)
+        missing = set(self._awaits) - self._early
         while missing:
             events = self._device.completions()
             for event in events:
@@ -331,11 +341,13 @@ class Runner:
                     kind = DeviceLost if event.is_fatal else DeviceError
                     raise kind(event.message, event.command)
                 assert isinstance(event, Reached)
+                self._early.add(event.tag)
                 missing.discard(event.tag)
                 if event.tag.startswith(f"{HOME} ") and not self._state.at.is_coming_home:
                     self._note_home()
             if missing and not events:
                 self._pause()
+        self._early.difference_update(self._awaits)
         checks, self._awaits, self._checks = self._checks, (), ()
         for check in checks:
             self._check(check)

@@ -45,9 +45,9 @@ class WatchedRunner(Runner):
             device, recipe, terminators, pause, is_touched=is_touched, digest=digest, clock=clock, heat=heat
         )
 
-    def start(self) -> None:
+    def start(self) -> dict[str, float]:
         with _Told(self):
-            super().start()
+            return super().start()
 
     def begin(self, request: GenerationRequest) -> int:
         self._watch.began(request)

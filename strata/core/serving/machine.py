@@ -23,18 +23,18 @@ does not know is our mistake and raises; nothing has changed then.
 import struct
 from dataclasses import dataclass, replace
 
-from strata.core.commands import Command, Copy, CopyPair, Record, Stream, Wait
+from strata.core.commands import Copy, CopyPair, Record, Stream, Wait
 from strata.core.lending.loan import reserve
 from strata.core.lending.room import Room
 from strata.core.memory.layout import INT32_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
-from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, return_read_slots
-from strata.core.serving.chunk import Addresses, ChunkState, Residents, open_chunk, read_experts, run_ahead
+from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend
+from strata.core.serving.chunk import Addresses, ChunkState, Residents, open_chunk, run_ahead
 from strata.core.serving.conversations import Takeover
-from strata.core.serving.drafting import fill_draft_kv
 from strata.core.serving.inputs import pack_header
-from strata.core.serving.launches import Recipe, launch_embed, launch_ffn, launch_mixer, launch_router, prompt_lane
+from strata.core.serving.launches import Recipe, launch_embed, prompt_lane
+from strata.core.serving.layers import order_layers, routed
 from strata.core.serving.parking import Parking, Restoring, park, restore, save_state, take_over
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
@@ -101,7 +101,7 @@ class Machine:
             case Lending(), Arrived():
                 return self._commit(state.at, state.request, state.layout, takes_segments=state.takes_segments)
             case Reading(is_routing=True), Routed(experts):
-                return self._experts(state, experts)
+                return routed(self.recipe, self.places, state, experts)
             case Reading(is_routing=False), Arrived():
                 return self._next_chunk(state)
             case Closing(request=GenerationRequest() as request), Arrived():
@@ -249,45 +249,13 @@ class Machine:
             inputs += (CopyPair(behind, lane.rows_of(lane.buffers.next_tokens, rows)),)
         cleared = clear_state(self.plan, lane.stream) if start == 0 else ()
         opening = (*copies, *cleared, Copy(lane.stream, inputs), launch_embed(self.recipe, lane, rows=rows))
-        return self._layers(Reading(at, request, chunk), Orders(uploads, opening))
-
-    def _layers(self, state: Reading, orders: Orders) -> tuple[State, Orders]:
-        """Open the chunk's next layer and end at the next point where the host must look: a router's choice, or a
-        layer's end (which is where cancels are seen)."""
-        chunk, lane = state.chunk, prompt_lane(state.chunk.layout)
-        commands: tuple[Command, ...] = ()
-        is_routing = False
-        if chunk.layer < self.plan.inventory.num_layers:
-            commands = (launch_mixer(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
-            is_routing = self.recipe.is_moe(chunk.layer)
-            if is_routing:
-                counts = CopyPair(lane.whole(lane.buffers.router_counts), self.plan.staging.router_counts)
-                router = launch_router(self.recipe, lane, layer=chunk.layer, rows=chunk.rows)
-                commands += (router, Copy(lane.stream, (counts,)))
-            else:
-                commands += (launch_ffn(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
-                chunk = replace(chunk, layer=chunk.layer + 1)
-        if chunk.layer == self.plan.inventory.num_layers and self.plan.draft is not None:
-            commands += fill_draft_kv(self.recipe, lane, rows=chunk.rows)
-        at, notice = notify(state.at, (Stream.PROMPT,))
-        return Reading(at, state.request, chunk, is_routing), orders.then(Orders((), commands)).then(notice)
-
-    def _experts(self, state: Reading, experts: tuple[int, ...]) -> tuple[State, Orders]:
-        at, num_read = state.at, state.chunk.start + state.chunk.rows
-        if state.chunk.is_streaming:
-            experts = tuple(range(self.plan.inventory.num_experts))
-        chunk, uploads, commands = read_experts(self.recipe, state.chunk, self.places, experts)
-        has_link = at.loan is None and at.segments is None  # else what the first window waits for would queue behind it
-        if at.room is not None and has_link and num_read == len(state.request.prompt_ids) - 1:
-            room, home = return_read_slots(self.plan, at.room, chunk)
-            at, commands = replace(at, room=room), commands + home
-        chunk = replace(chunk, layer=chunk.layer + 1)
-        return self._layers(Reading(at, state.request, chunk), Orders(uploads, commands))
+        return order_layers(self.recipe, self.places, Reading(at, request, chunk), Orders(uploads, opening))
 
     def _next_chunk(self, state: Reading) -> tuple[State, Orders]:
-        chunk, ids = state.chunk, state.request.prompt_ids
-        if chunk.layer < self.plan.inventory.num_layers:
-            return self._layers(state, Orders())
+        """Behind a layer: those that follow, or, when all of the chunk is known to be read, the next chunk."""
+        chunk, ids, told = state.chunk, state.request.prompt_ids, state.told[1:]
+        if told or chunk.layer < self.plan.inventory.num_layers:
+            return order_layers(self.recipe, self.places, replace(state, told=told), Orders())
         at = replace(state.at, session=state.at.session.grown(*ids[chunk.start : chunk.start + chunk.rows]))
         saved = Orders()
         if len(at.session.ids) in at.checkpoints.wanted(ids, self.turn_ends):

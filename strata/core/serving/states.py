@@ -31,12 +31,14 @@ class Lending:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A chunk is under way; `is_routing`: the router's choice of `chunk.layer` is awaited."""
+    """A chunk is under way, ordered as far as `chunk.layer`; `is_routing`: the router's choice of that layer is
+    awaited; `told`: notices of layers that have not come yet, the one that is awaited first."""
 
     at: Standing
     request: GenerationRequest
     chunk: ChunkState
     is_routing: bool = False
+    told: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
