@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import torch
 import trio
@@ -28,7 +29,6 @@ from strata.core.extent import Extent
 from strata.core.memory.planner import Plan
 from strata.core.serving.checkpoints import parked_space_bytes
 from strata.core.serving.launches import Recipe, pack_manifest
-from strata.core.units import format_bytes
 from strata.device import Device
 from strata.engine.runner import Runner
 from strata.engine.steward import Steward
@@ -45,6 +45,7 @@ from strata.server.lifetime import live
 from strata.server.ports import ServedModel, ServerLimits
 from strata.server.serving import serve
 from strata.server.sockets import BoundAddress
+from strata.sizes import format_bytes
 from strata.trace.command_trace import sizes_of
 from strata.trace.keeper import Keeper
 from strata.trace.naming import plan_facts, plan_places
@@ -265,10 +266,16 @@ async def _run(planned: PlannedModel, text: ModelText, device: Device) -> None:
         )
     finally:
         thread.close()
-        _save_usage(planned, steward)
+        save_heat(planned, steward)
 
 
-def _save_usage(planned: PlannedModel, steward: Steward) -> None:
+class Heated(Protocol):
+    """What a steward says of the experts that it served."""
+
+    def heat(self) -> tuple[int, ...]: ...
+
+
+def save_heat(planned: PlannedModel, steward: Heated) -> None:
     """Where --warm-start asks for it. A file that cannot be written keeps no server from ending."""
     path, heat = planned.config.warm_start_file, steward.heat()
     if path is None:

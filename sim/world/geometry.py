@@ -20,7 +20,11 @@ from strata.core.workspace import Work, WorkArea
 HIDDEN_SIZE = 4
 VOCAB_SIZE = 257
 STATE_BYTES = 16
-"""Of a recurrent layer of `programs.py`: the position it stands at, and a hash of the ids before it."""
+"""Of a recurrent layer of `programs.py`: the position it stands at, and a hash of the ids before it. A row of its
+journal is the state behind that row."""
+FEW_TOKENS = (3, 3, 3, 4, 4, 2)
+"""Where windows may have several rows, a reply consists of these, so that it often says again what was said; one of
+them is a terminator."""
 SLOT_GRID_BYTES = 256
 MAX_EXPERTS = 32
 """The model of `programs.py` keeps a set of experts in 32 bits."""
@@ -42,10 +46,11 @@ class Geometry:
     layers that have state in place of K/V, for which there are `num_checkpoints` slots. The drafter has
     `drafter_experts` experts, none without one; `head_bytes` and `draft_head_bytes` are 0 where there is no such head.
     What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent. Then what programs of a
-    chunk work in, bytes a row, whether that comes out of the tail of a loan, how many fresh tokens windows read, how
-    many blobs of the cache are exchanged every `swap_windows` windows, and how many rows a window has. Last, cards:
-    `splits` are the first layers of all stages but the first, () for one card; `arenas` their bytes, `arena_bytes`
-    being the first one's. `first_layer` and `has_head` are those of a part."""
+    chunk work in, bytes a row, whether that comes out of the tail of a loan, how many fresh tokens windows read, and
+    how many blobs of the cache are exchanged every `swap_windows` windows; `window_rows`: how many rows a window may
+    have, which is more than one only where no drafter would have to fill them. Last, cards: `splits` are the first
+    layers of all stages but the first, () for one card; `arenas` their bytes, `arena_bytes` being the first one's.
+    `first_layer` and `has_head` are those of a part."""
 
     blob_bytes: tuple[int, ...]
     num_experts: int
@@ -195,6 +200,7 @@ class Geometry:
                 *self.heads,
             ),
             blob_bytes=self.blob_bytes,
+            journal_bytes=STATE_BYTES,
             state_bytes=tuple(STATE_BYTES * self.is_recurrent(layer) for layer in range(len(self.blob_bytes))),
             drafter=self.drafter(),
             heads=tuple(item.name for item in self.heads),
@@ -253,6 +259,7 @@ def _plan(geometry: Geometry) -> Plan | Refusal:
         ring_slots=geometry.ring_slots,
         num_cache_slots=geometry.num_cache_slots,
         min_cache_slots=geometry.min_cache_slots,
+        window_rows=geometry.window_rows,
         parked_bytes=geometry.parked_bytes,
         checkpoint_bytes=geometry.num_checkpoints * geometry.slot_bytes,
         is_reread=geometry.is_reread,
@@ -261,6 +268,5 @@ def _plan(geometry: Geometry) -> Plan | Refusal:
         has_slab=geometry.has_slab,
         num_swaps=geometry.num_swaps,
         swap_windows=geometry.swap_windows,
-        window_rows=geometry.window_rows,
     )
     return plan_card(geometry.inventory(), geometry.arena_bytes, options)

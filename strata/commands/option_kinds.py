@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from strata.commands.sizes import parse_size
 from strata.config.values import Mtp, Prefill
 from strata.core.units import GIB
+from strata.sizes import parse_size
 
 MAX_WHOLE = 2**53
 """Beyond any count, time or size that means something; keeps messages and arithmetic short."""
@@ -137,6 +137,7 @@ SWITCH = Kind("0 or 1", _zero_or_one_text, _zero_or_one)
 TEXT = Kind("text", _string, _string)
 SIZE = Kind("bytes, or a number with a unit, like 256MiB or 8GiB", _size, _size)
 SECONDS = decimal_number("a number of seconds")
+PROBABILITY = decimal_number("a number from 0 to 1")
 GIBIBYTES = decimal_number("a number of GiB", convert=_gib)
 PREFILL = Kind("a number of tokens, auto, or auto:N", _prefill_text, _prefill_toml)
 MTP = Kind("1 for the model's own block, 0 for none (in a file: true or false), or a file", _mtp_text, _mtp_toml)

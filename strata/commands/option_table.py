@@ -8,6 +8,7 @@ from strata.commands.option_kinds import (
     GIBIBYTES,
     MTP,
     PREFILL,
+    PROBABILITY,
     SECONDS,
     SIZE,
     SWITCH,
@@ -28,7 +29,8 @@ from strata.config.values import (
     ServeConfig,
 )
 from strata.core.kv import KvFormat
-from strata.core.units import KIB, MIB, format_bytes
+from strata.core.units import KIB, MIB
+from strata.sizes import format_bytes
 
 _DEFAULTS = ServeConfig(model="")
 _WHOLE = whole_number("a whole number")
@@ -118,7 +120,10 @@ OPTIONS = (
     Option(DRAFTS, "mtp", "mtp", MTP, "FILE", "off",
            "load the model's NextN block as drafter, or FILE's (write --mtp behind MODEL)"),
     Option(DRAFTS, "spec", "spec_rows", _WHOLE, "T", "1, with --mtp 3",
-           "rows of a decode window at most, 1 to 8: the last token and up to T - 1 drafts (none without --mtp)"),
+           "rows of a decode window at most, 1 to 8: the last token and up to T - 1 drafts, of the drafter, or without "
+           "--mtp what followed the last tokens where they stood before"),
+    Option(DRAFTS, "draft-p-min", "least_probability", PROBABILITY, "P", f"{_DEFAULTS.least_probability:g}",
+           "with --mtp: drafts end before the first token that the drafter finds less likely than P"),
     Option(DRAFTS, "verify-lent", "is_lent_verified", FLAG, "", "off",
            "check digests of what was lent before it is used again"),
     Option(SERVER, "host", "host", TEXT, "ADDRESS", _DEFAULTS.host, "address to listen on"),

@@ -12,11 +12,3 @@ def align_up(value: int, alignment: int) -> int:
     """The smallest multiple of `alignment` that is at least `value`."""
     assert alignment > 0
     return -(-value // alignment) * alignment
-
-
-def format_bytes(size_bytes: int) -> str:
-    """`1,572,864 B` as `1.5 MiB`: for people, never for parsing."""
-    for factor, unit in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
-        if abs(size_bytes) >= factor:
-            return f"{size_bytes / factor:.1f} {unit}"
-    return f"{size_bytes} B"

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.terminator import Terminator
 from strata.engine.runner import HasClosed, HasMoved, HasRead, HasSampled, Runner
 from strata.engine.thread import StepRunner
 from strata.engine.ticket import RequestTicket
 from strata.engine.updates import Finished, Progress, Timings, Usage
+from strata.terminator import Terminator
 
 
 @dataclass(slots=True)

@@ -17,10 +17,10 @@ from strata.core.memory.planner import Plan
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.launches import Recipe
 from strata.core.serving.machine import Machine
-from strata.core.serving.pipeline import Pipeline, Pipelined, StageOrders
+from strata.core.serving.pipeline import Pipeline, Pipelined
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.states import Reading, Windowing
-from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Routed
+from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed
 
 THREE = replace(two_stages(), splits=(1, 2), arenas=(1 << 17, 1 << 17))
 SHORT = replace(THREE, short_read_tokens=255, window_rows=3)
@@ -54,7 +54,7 @@ class Played:
     taken: list[list[HostExtent]] = field(default_factory=list)
     most_apart: int = 0
 
-    def take(self, given: tuple[StageOrders, ...]) -> None:
+    def take(self, given: tuple[tuple[int, Orders], ...]) -> None:
         for stage, orders in given:
             self.awaiting = self.awaiting | {stage} if orders.awaits else self.awaiting - {stage}
             self.taken[stage] += [source for source, _ in orders.handed]

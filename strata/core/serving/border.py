@@ -29,10 +29,10 @@ def begin_pass(plan: Plan, before: Plan | None, at: Standing, lane: Lane, *, row
     """`before`: the plan of the stage before, None for the first one."""
     if not plan.staging.window_rows.size_bytes:
         return at, Orders()
-    number, at = at.num_passes, replace(at, num_passes=at.num_passes + 1)
+    at = replace(at, num_passes=at.num_passes + 1)
     if before is None:
         return at, Orders()
-    source = _buffer(before, lane.stream, number % MAX_PASSES, rows=rows)
+    source = _buffer(before, lane.stream, at.num_passes % MAX_PASSES, rows=rows)
     target = _buffer(plan, lane.stream, TAKEN, rows=rows)
     copy = Copy(lane.stream, (CopyPair(target, lane.rows_of(lane.buffers.hidden, rows)),))
     return at, Orders((), (copy,), handed=((source, target),))
@@ -42,17 +42,15 @@ def end_pass(plan: Plan, at: Standing, lane: Lane, *, rows: int) -> tuple[Copy, 
     """Behind the layers of the pass that was begun last."""
     if plan.inventory.has_head:
         return ()
-    target = _buffer(plan, lane.stream, (at.num_passes - 1) % MAX_PASSES, rows=rows)
+    target = _buffer(plan, lane.stream, at.num_passes % MAX_PASSES, rows=rows)
     return (Copy(lane.stream, (CopyPair(lane.rows_of(lane.buffers.hidden, rows), target),)),)
 
 
-def pass_window(
-    plan: Plan, before: Plan | None, at: Standing, launched: Orders, *, rows: int
-) -> tuple[Standing, Orders]:
-    """`launched` is a window of `rows` rows."""
+def pass_window(plan: Plan, before: Plan | None, at: Standing, given: Orders, *, rows: int) -> tuple[Standing, Orders]:
+    """`given` launches a window of `rows` rows."""
     lane = window_lane(plan)
     at, entry = begin_pass(plan, before, at, lane, rows=rows)
-    return at, entry.then(launched).then(Orders((), end_pass(plan, at, lane, rows=rows)))
+    return at, entry.then(given).then(Orders((), end_pass(plan, at, lane, rows=rows)))
 
 
 def _buffer(plan: Plan, stream: Stream, index: int, *, rows: int) -> HostExtent:

@@ -29,8 +29,6 @@ from strata.core.serving.steps import Arrived, Broke, Continued, Ended, Orders, 
 
 T = TypeVar("T")
 Events = tuple[ServingEvent | None, ...]
-StageOrders = tuple[int, Orders]
-"""What the shell must do now on the card of that stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +65,10 @@ class Pipeline:
         stages = tuple(replace(state, at=replace(state.at, checkpoints=fewest)) for state in states)
         return Pipelined(stages, (None,) * len(stages))
 
-    def step(self, state: Pipelined, events: Events) -> tuple[Pipelined, tuple[StageOrders, ...]]:
-        """`events`: what each stage learns, None for nothing. Began, Continued, Ended and Broke come for all at once;
-        Ended behind a window says which of its tokens were taken. Raises AssertionError for what is illegal."""
+    def step(self, state: Pipelined, events: Events) -> tuple[Pipelined, tuple[tuple[int, Orders], ...]]:
+        """`events`: what each stage learns, None for nothing. Gives orders, each with its stage. Began, Continued,
+        Ended and Broke come for all at once; Ended behind a window says which of its tokens were taken. Raises
+        AssertionError for what is illegal."""
         ends, has_sampled = any(isinstance(event, Ended | Broke) for event in events), state.has_sampled
         came = list(state.came)
         for stage, event in enumerate(events):
@@ -77,7 +76,7 @@ class Pipeline:
                 assert came[stage] is None or has_sampled or isinstance(event, Broke), (event, state)
                 came[stage] = event
         state = replace(state, came=tuple(came), is_leaving=state.is_leaving or ends)
-        given: list[StageOrders] = []
+        given: list[tuple[int, Orders]] = []
         while (move := self._next(state)) is not None:
             stage, after, orders = move
             state = replace(state, stages=_put(state.stages, stage, after), came=_put(state.came, stage, None))
@@ -114,8 +113,7 @@ class Pipeline:
         """Passes that `stage` has put behind it."""
         at, is_open = state.stages[stage], state.came[stage] is None
         if isinstance(at, Reading):
-            num_layers = self.machines[stage].plan.inventory.num_layers
-            is_open = is_open or len(at.told) > 1 or at.chunk.layer < num_layers
+            is_open = is_open or len(at.told) > 1 or at.chunk.layer < self.machines[stage].plan.inventory.num_layers
         return at.at.num_passes - (is_open and isinstance(at, Reading | ShortReading | Windowing))
 
     def _agreed(self, state: Pipelined) -> Pipelined:

@@ -6,13 +6,10 @@ A window that reads goes through the layers as any other, over the same table, a
 prompt's, so all of them stand. The host gives each its position and tokens.
 """
 
-import struct
-
 from strata.core.commands import Command, GraphLaunch, Launch, Stream
-from strata.core.memory.layout import INT32_BYTES
 from strata.core.memory.planner import Plan
 from strata.core.serving.drafting import fill_draft_kv
-from strata.core.serving.inputs import copy_to_verifier, pack_header
+from strata.core.serving.inputs import copy_to_verifier, pack_header, token_rows
 from strata.core.serving.launches import Recipe, layer_launches, window_lane
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.steps import Orders, Upload
@@ -39,19 +36,13 @@ def read_window(
     plan: Plan, token_ids: tuple[int, ...], *, start: int, table_version: int, next_ids: tuple[int, ...] = ()
 ) -> Orders:
     """A row each for the tokens from `start` on; `next_ids`: the one behind each, for a drafter."""
-    staging, buffers, rows = plan.staging, plan.verifier.buffers, len(token_ids)
-    sides = [(staging.window_tokens, buffers.tokens, token_ids)]
+    staging, buffers = plan.staging, plan.verifier.buffers
+    given = [token_rows(staging.window_tokens, buffers.tokens, token_ids)]
     if plan.draft is not None:
-        sides.append((staging.next_tokens, buffers.next_tokens, next_ids))
-    size_bytes = rows * INT32_BYTES
-    placed = [
-        (host.part(offset_bytes=0, size_bytes=size_bytes), card.part(offset_bytes=0, size_bytes=size_bytes))
-        for host, card, _ in sides
-    ]
-    uploads = [Upload(host, struct.pack(f"<{rows}i", *ids)) for (host, _), (*_, ids) in zip(placed, sides, strict=True)]
+        given.append(token_rows(staging.next_tokens, buffers.next_tokens, next_ids))
     commands: tuple[Command, ...] = (
         *(clear_state(plan, Stream.VERIFIER) if start == 0 else ()),
-        copy_to_verifier((staging.window_header, buffers.header), *placed),
-        GraphLaunch(Stream.VERIFIER, read_graph(rows), table_version),
+        copy_to_verifier((staging.window_header, buffers.header), *(way for _, way in given)),
+        GraphLaunch(Stream.VERIFIER, read_graph(len(token_ids)), table_version),
     )
-    return Orders((Upload(staging.window_header, pack_header(start)), *uploads), commands)
+    return Orders((Upload(staging.window_header, pack_header(start)), *(upload for upload, _ in given)), commands)

@@ -1,4 +1,4 @@
-"""Sizes as people write them, in bytes."""
+"""Sizes as people write and read them. Decides nothing; every floor above the core may use it."""
 
 import re
 
@@ -17,3 +17,11 @@ def parse_size(text: str) -> int:
         raise ValueError(f"size={text!r} is not a number with a unit; write for example 256MiB or 8GiB")
     unit = match["unit"].lower().rstrip("b").rstrip("i")
     return int(float(match["number"]) * _FACTORS[unit])
+
+
+def format_bytes(size_bytes: int) -> str:
+    """`1,572,864 B` as `1.5 MiB`: for people, never for parsing."""
+    for factor, unit in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if abs(size_bytes) >= factor:
+            return f"{size_bytes / factor:.1f} {unit}"
+    return f"{size_bytes} B"

@@ -1,7 +1,7 @@
 import pytest
 
-from strata.commands.sizes import parse_size
 from strata.core.units import GIB, MIB
+from strata.sizes import format_bytes, parse_size
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,13 @@ def test_sizes_are_binary(text, size_bytes):
 def test_what_is_no_size_says_what_would_be(text):
     with pytest.raises(ValueError, match="256MiB or 8GiB"):
         parse_size(text)
+
+
+def test_people_read_binary_units():
+    assert [format_bytes(value) for value in (0, 1023, 1536, MIB, 3 * GIB // 2)] == [
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "1.0 MiB",
+        "1.5 GiB",
+    ]
