@@ -25,6 +25,15 @@ NUM_WORLDS = 6
 READ = 300
 HYBRID = replace(two_stages(), recurrent=(1, 3), num_checkpoints=2, parked_bytes=40_000)
 LENDING = replace(two_stages(), arena_bytes=6 << 14, arenas=(6 << 14,))
+SLAB = replace(
+    two_stages(),
+    blob_bytes=(7 * 4097, 7 * 2053, 7 * 5003, 7 * 4099),
+    mixer_work_bytes=400,
+    moe_work_bytes=400,
+    has_slab=True,
+    arena_bytes=24 << 14,
+    arenas=(24 << 14,),
+)
 ONE_LENDS = replace(two_stages(), arenas=(6 << 14,))
 """The first stage reads in an arena of its own."""
 ROOMED = replace(
@@ -73,6 +82,17 @@ def test_the_room_is_opened_on_the_drafters_card_alone() -> None:
     first, last = words_of(driver)
     assert first == ["cache goes", "cache comes"]
     assert last[0] == "room opens" and last[-1] == "room closes"
+    driver.finish()
+
+
+@pytest.mark.slow
+def test_the_slab_of_each_stage_lies_in_what_that_stage_lends() -> None:
+    """Invariant 43: on both cards programs of chunks worked behind the carve of their own loan (`check_workplaces`)."""
+    driver = StagedDriver(SLAB)
+    answered(driver, Begin(READ, max_tokens=2))
+    for card in driver.cards:
+        assert card.plan.prompt.slab_bytes > 0 and not any(region.name == "scratch" for region in card.plan.regions)
+        assert any(work.place.size_bytes for work in card.device.journal.workplaces)
     driver.finish()
 
 

@@ -48,6 +48,8 @@ def end_pass(plan: Plan, at: Standing, lane: Lane, *, rows: int) -> tuple[Copy, 
 
 def pass_window(plan: Plan, before: Plan | None, at: Standing, given: Orders, *, rows: int) -> tuple[Standing, Orders]:
     """`given` launches a window of `rows` rows."""
+    if not plan.staging.window_rows.size_bytes:
+        return at, given
     lane = window_lane(plan)
     at, entry = begin_pass(plan, before, at, lane, rows=rows)
     return at, entry.then(given).then(Orders((), end_pass(plan, at, lane, rows=rows)))

@@ -17,7 +17,6 @@ one position (5, invariant 42).
 """
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from strata.core.serving.border import MAX_PASSES
 from strata.core.serving.checkpoints import NO_CHECKPOINTS
@@ -27,7 +26,6 @@ from strata.core.serving.prefix import Session, can_rewind
 from strata.core.serving.states import Idle, Reading, ShortReading, State, Windowing, first_state
 from strata.core.serving.steps import Arrived, Broke, Continued, Ended, Orders, Routed, ServingEvent
 
-T = TypeVar("T")
 Events = tuple[ServingEvent | None, ...]
 
 
@@ -79,7 +77,8 @@ class Pipeline:
         given: list[tuple[int, Orders]] = []
         while (move := self._next(state)) is not None:
             stage, after, orders = move
-            state = replace(state, stages=_put(state.stages, stage, after), came=_put(state.came, stage, None))
+            stages = (*state.stages[:stage], after, *state.stages[stage + 1 :])
+            state = replace(state, stages=stages, came=(*state.came[:stage], None, *state.came[stage + 1 :]))
             given.append((stage, orders))
         return self._agreed(state) if state.is_idle else state, tuple(given)
 
@@ -129,10 +128,6 @@ class Pipeline:
             at = replace(at, parked=replace(at.parked, listed=parked), checkpoints=replace(at.checkpoints, listed=kept))
             stages.append(Idle(replace(at, session=session, num_passes=0)))
         return Pipelined(tuple(stages), (None,) * len(stages))
-
-
-def _put(values: tuple[T, ...], index: int, value: T) -> tuple[T, ...]:
-    return (*values[:index], value, *values[index + 1 :])
 
 
 def _can_rewind(machine: Machine) -> bool:
