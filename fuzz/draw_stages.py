@@ -21,7 +21,6 @@ SHARED = (0, 0, 1, 100, 256, 5000)
 TIMES = (1, 1, 2, 3, 5, 9, 30)
 HASTY_SHARE, HASTY_FRESH, HASTY_SHARED = 0.35, (80, 300, 300, 520), (0, 0, 1, 5000)
 HASTY_TIMES = (2, 3, 4, 5, 60)
-APART_CANCEL_RATE = 0.2
 FAULT_AFTER = (0, 1, 2, 3, 5, 8, 13, 21, 40)
 TRIES = 40
 
@@ -61,8 +60,8 @@ def _any(rng: Random) -> Geometry:
     num_layers = splits[-1] + rng.choice((1, 2))
     blob_bytes = tuple(rng.choice(BLOB_BYTES) for _ in range(num_layers))
     num_experts = rng.choice((5, 8, 12))
-    recurrent = tuple(layer for layer in range(num_layers) if rng.random() < 0.5) if rng.random() < 0.4 else ()
-    if recurrent and rng.random() < 0.4:  # the first stage alone has state that cannot be rewound
+    recurrent = tuple(layer for layer in range(num_layers) if rng.random() < 0.5) if rng.random() < 0.5 else ()
+    if recurrent and rng.random() < 0.5:  # the first stage alone has state that cannot be rewound
         recurrent = tuple(range(splits[0]))
     geometry = Geometry(
         blob_bytes,
@@ -138,10 +137,20 @@ class StagedDrawer:
         self._turn_rate = rng.choice((0.2, 0.4))
         self._shared: tuple[int, ...] = SHARED
         self._times: tuple[int, ...] = TIMES
-        self._is_hasty = rng.random() < HASTY_SHARE
+        self._is_hasty, self._is_late, self._apart_rate = rng.random() < HASTY_SHARE, False, 0.0
         if self._is_hasty:  # a client that leaves while one stage is ahead of another
             self._fresh, self._shared, self._times = HASTY_FRESH, HASTY_SHARED, HASTY_TIMES
             self._fault_rate, self._cancel_rate, self._turn_rate = 0.0, 0.02, 0.1
+            self._is_late = rng.random() < 0.5
+            self._apart_rate = 0.5 if self._is_late else 0.2
+
+    def _are_apart(self, driver: AnyDriver) -> bool:
+        """Whether the moment has come for which a hasty client waits: any difference between two stages, or that the
+        first one is done with the prompt and another one is not."""
+        first, *others = (where.split()[0] for where in driver.where.split(" | "))
+        if self._is_late:
+            return first in ("Closing", "Windowing") and any(other.endswith("Reading") for other in others)
+        return self._is_hasty and any(other != first for other in others)
 
     def draw(self, driver: AnyDriver) -> Decision:
         rng, luck = self._rng, self._rng.random()
@@ -163,8 +172,7 @@ class StagedDrawer:
                 max_tokens=rng.choice((1, 1, 2, 4)),
                 bias=rng.choice((0, 0, 7)),
             )
-        are_apart = self._is_hasty and len({where.split()[0] for where in driver.where.split(" | ")}) > 1
-        if rng.random() < (APART_CANCEL_RATE if are_apart else self._cancel_rate):
+        if rng.random() < (self._apart_rate if self._are_apart(driver) else self._cancel_rate):
             return Cancel()
         if driver.has_token and rng.random() < 0.2:
             return Stop()
