@@ -47,6 +47,8 @@ def check_geometry(geometry: Geometry) -> None:
     _require(len(starts) == len(sizes), f"{len(starts)} runs of layers on {len(sizes)} cards")
     are_runs = all(start < end for start, end in zip(starts, ends, strict=True))
     _require(are_runs, f"layers are split at {geometry.splits}")
+    is_for_one = geometry.is_elastic or geometry.num_swaps > 0
+    _require(not (geometry.splits and is_for_one), "stages that move segments or exchange blobs")
     _require(geometry.first_layer == 0 and geometry.has_head, "a part of a model")
     for arena_bytes in sizes:
         segments, rest = divmod(arena_bytes, max(1, geometry.segment_bytes))

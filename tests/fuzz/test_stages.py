@@ -19,6 +19,7 @@ from strata.core.commands import Access, Copy, CopyPair, Stream
 from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.core.serving.steps import Orders
 from strata.trace.entries import FaultKind
+from strata.trace.jsonl import TraceError
 from tests.engine.every_command import SHARDS, indexes_of
 
 NUM_WORLDS = 6
@@ -196,3 +197,5 @@ def test_a_staged_world_is_a_trace_of_decisions_and_none_of_commands() -> None:
     assert read_trace(write_trace(trace)) == trace
     with pytest.raises(ValueError, match="one card's, and this world has 2"):
         record_commands(trace, {})
+    with pytest.raises(TraceError, match="exchange blobs"):
+        read_trace(write_trace(replace(trace, geometry=replace(two_stages(), num_swaps=1))))

@@ -34,6 +34,7 @@ class StageRunner(Runner):
         stages: tuple[Plan, ...],
         stage: int,
     ) -> None:
+        assert recipe.plan.zone is None and not recipe.plan.options.num_swaps, "of one card: segments, swaps"
         super().__init__(device, recipe, terminators, pause)
         self._machine = replace(self._machine, stages=stages, before=stages[stage - 1] if stage else None)
 
