@@ -1,6 +1,6 @@
 # Every target does its own set-up: a fresh machine needs python3 (3.11 or newer, with venv), make and bash.
 # PYTHON=python3.12 takes another interpreter, TORCH_INDEX=https://download.pytorch.org/whl/cpu the small CPU build of
-# torch; DEMO_ARGS="--vram 300MiB" and TEST_ARGS="tests/core -x" go to the demo and to pytest.
+# torch; DEMO_ARGS="--model smollm2" and TEST_ARGS="tests/core -x" go to the demo and to pytest.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

@@ -13,8 +13,9 @@ from fuzz.scenes import HABITS, MIN_DECISIONS, OPENING_FRESH, Scene, draw_scene,
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.driver import Driver
-from sim.world.geometry import OTHER_OPTIONS, Delivery, Geometry
+from sim.world.geometry import OTHER_OPTIONS, VOCAB_SIZE, Delivery, Geometry
 from strata.core.errors import Refusal
+from strata.core.units import align_up
 
 SEGMENT_BYTES = 1 << 14
 SHORT_CONTEXT, LONG_CONTEXT = 700, 2400
@@ -29,8 +30,10 @@ LOANS_SHARE = 0.6
 SCRATCH_SHARE = 0.2
 SHORT_SHARE = 0.25
 SWAP_SHARE = 0.3
-REPLIES, LONGER_REPLIES = (1, 1, 2, 4), (2, 4, 7, 12)
-"""Tokens; the longer ones where blobs are exchanged between windows."""
+WIDE_SHARE = 0.25
+REPLIES, LONGER_REPLIES, WIDE_REPLIES = (1, 1, 2, 4), (2, 4, 7, 12), (4, 9, 16, 30)
+"""Tokens of a reply: longer ones where blobs are exchanged between windows, and with drafts so many that what was said
+is said again."""
 FRESH = (0, 1, 2, 17, 255, 256, 257, 300, 511, 520)
 STREAMED_FRESH = (1026, 1300, 2100)
 TIMES: tuple[int, ...] = (1, 1, 2, 3, 5, 9, 20)
@@ -114,6 +117,7 @@ class Drawer:
         self._shared: tuple[int, ...] = SHARED if is_cut_short else ALL_OR_NOTHING
         if geometry.context_tokens > SHORT_CONTEXT:
             self._fresh = STREAMED_FRESH if rng.random() < 0.6 else LONG_FRESH
+        self._replies, self._stop_rate = (WIDE_REPLIES, 0.4) if geometry.window_rows > 1 else (REPLIES, 0.2)
         self._times = TIMES
         self._bases: tuple[int, ...] = (0, 1, 2, 3)
         if geometry.parked_bytes and rng.random() < 0.5:
@@ -172,12 +176,12 @@ class Drawer:
                 shared=max(0, shared),
                 base=base,
                 salt=rng.randrange(6),
-                max_tokens=rng.choice(self._max_tokens),
+                max_tokens=rng.choice(self._replies),
                 bias=rng.choice((0, 0, 7)),
             )
         if rng.random() < self._cancel_rate * (3 if is_handing_over else 1):
             return Cancel()
-        if driver.has_token and rng.random() < 0.2:
+        if driver.has_token and rng.random() < self._stop_rate:
             return Stop()
         return Advance(rng.choice(self._times))
 
@@ -199,10 +203,11 @@ class Drawn:
 
 
 def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> Drawn:
-    """More than one world of three has a drafter and lends more than cache slots, in one of four bytes change when
-    streams get there, in one of four some layers are recurrent, in one of five programs need scratch, in one of four
-    windows read what is short, in three of ten blobs are exchanged, and three of ten have a scene; all are drawn apart,
-    so that the other worlds are the same without. A world that lacks what it could have has no scene either."""
+    """More than one world of three has a drafter and lends more than cache slots, in one of four of the others windows
+    have drafts that are looked up, in one of four bytes change when streams get there, in one of four some layers are
+    recurrent, in one of five programs need scratch, in one of four windows read what is short, in three of ten blobs
+    are exchanged, and three of ten have a scene; all are drawn apart, so that the other worlds are the same without. A
+    world that lacks what it could have has no scene either."""
     rng = Random(seed)
     scene = draw_scene(seed) if with_all_loans and with_drawn_order else Scene.NONE
     if scene is not Scene.NONE:
@@ -233,7 +238,18 @@ def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool
         geometry = replace(
             geometry, recurrent=recurrent, num_checkpoints=apart.choice((0, 1, 2, 2, 5)) if recurrent else 0
         )
+    wide = Random(f"windows of {seed}")
+    if with_all_loans and not geometry.drafter_experts and wide.random() < WIDE_SHARE:
+        geometry = _with_wide_windows(geometry, wide.choice((2, 3, 4, 8)))
     return Drawn(geometry, scene, rng)
+
+
+def _with_wide_windows(geometry: Geometry, window_rows: int) -> Geometry:
+    """On a card that has as much memory more as their logits take; `geometry` where those have no plan."""
+    more_bytes = window_rows * (4 * VOCAB_SIZE + 256)
+    arena_bytes = align_up(geometry.arena_bytes + more_bytes, geometry.segment_bytes)
+    wide = replace(geometry, window_rows=window_rows, arena_bytes=arena_bytes)
+    return geometry if isinstance(wide.plan(), Refusal) else wide
 
 
 def _in_drawn_order(geometry: Geometry, seed: int) -> Geometry:

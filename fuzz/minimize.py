@@ -123,6 +123,10 @@ def _plainer(geometry: Geometry) -> Iterator[Geometry]:
         yield replace(geometry, parked_bytes=0, is_reread=False)
     if geometry.is_reread:
         yield replace(geometry, is_reread=False)
+    if geometry.window_rows > 1:
+        yield replace(geometry, window_rows=1)
+    if geometry.window_rows > 2:
+        yield replace(geometry, window_rows=2)
     if geometry.short_read_tokens:
         yield replace(geometry, short_read_tokens=0)
     if geometry.work_bytes:

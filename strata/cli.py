@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from strata.commands.bench_options import add_bench_arguments, bench_options
+from strata.commands.embedded_model import model_or_embedded
 from strata.commands.options import add_chat_arguments, add_demo_arguments, chat_options
 from strata.commands.parsing import CommandParser, ShowVersion
 from strata.commands.replay_options import add_replay_arguments, replay_options
@@ -64,7 +65,7 @@ def build_parser() -> CommandParser:
     demo = commands.add_parser(
         "demo",
         help="watch a real model answer from a virtual card",
-        description="Make the demo model where there is none, serve it on a virtual card, and ask it two questions.",
+        description="Serve a small model on a virtual card that is smaller than its experts, and talk to it.",
     )
     add_demo_arguments(demo)
     demo.set_defaults(run=_demo, parser=demo)
@@ -114,7 +115,7 @@ def build_parser() -> CommandParser:
 
 def _usage(command: str) -> str:
     """One line: a mistake must not be buried under all the options, which the help lists anyway."""
-    return f"strata {command} MODEL [OPTION ...]"
+    return f"strata {command} [MODEL] [OPTION ...]"
 
 
 def _serve(arguments: argparse.Namespace) -> int:
@@ -144,7 +145,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     refuse_outside_server()
     from strata.commands.inspect import run
 
-    return run(arguments.model)
+    return run(model_or_embedded(arguments.model))
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

@@ -125,7 +125,7 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
     return PlanOptions(
         context_tokens=context_tokens,
         kv_format=config.kv_format,
-        window_rows=config.window_rows if config.mtp else 1,
+        window_rows=config.window_rows,
         chunk_tokens=config.prefill.chunk_tokens,
         max_chunk_tokens=config.prefill.max_chunk_tokens,
         ring_slots=config.switches.prefill_ring,
@@ -137,6 +137,7 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
         is_reread=config.switches.ckpt_reread,
         has_slab=config.switches.mmq_slab,
         num_swaps=config.num_swaps,
+        least_probability=config.least_probability,
     )
 
 

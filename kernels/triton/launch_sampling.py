@@ -85,12 +85,22 @@ def sample(
     sampling.sample_pick_kernel[(num_rows,)](scratch.best, scratch.where, result, blocks, VOCAB=vocab, BLOCKS=many)
 
 
-def most_likely(logits: Tensor, highest: Tensor, where: Tensor, token: Tensor) -> None:
-    """token[0] = the first of the largest logits; 0 where one is NaN, or none is above -inf.
+@dataclass(frozen=True, slots=True)
+class DraftScratch:
+    """highest, sums: f32, where: int32 [blocks], for V / SAMPLE_BLOCK blocks, rounded up."""
 
-    logits: f32 [V]; highest: f32, where: int32 [blocks], scratch, for V / SAMPLE_BLOCK blocks, rounded up; token: int32
-    [1]."""
-    vocab, blocks = logits.numel(), highest.numel()
-    greedy.greedy_blocks_kernel[(blocks,)](logits, highest, where, VOCAB=vocab, BLOCK=SAMPLE_BLOCK)
+    highest: Tensor
+    sums: Tensor
+    where: Tensor
+
+
+def most_likely(logits: Tensor, scratch: DraftScratch, token: Tensor, probability: Tensor) -> None:
+    """token[0] = the first of the largest logits, probability[0] = its softmax; both 0 where one is NaN, or none is
+    above -inf.
+
+    logits: f32 [V]; token: int32 [1]; probability: f64 [1]."""
+    vocab, blocks = logits.numel(), scratch.highest.numel()
+    found = (scratch.highest, scratch.sums, scratch.where)
+    greedy.greedy_blocks_kernel[(blocks,)](logits, *found, VOCAB=vocab, BLOCK=SAMPLE_BLOCK)
     many = triton.next_power_of_2(blocks)
-    greedy.greedy_pick_kernel[(1,)](highest, where, token, blocks, VOCAB=vocab, BLOCKS=many, num_warps=1)
+    greedy.greedy_pick_kernel[(1,)](*found, token, probability, blocks, VOCAB=vocab, BLOCKS=many, num_warps=1)

@@ -32,6 +32,8 @@ def check_geometry(geometry: Geometry) -> None:
     _require(all(0 <= layer < geometry.num_layers for layer in geometry.recurrent), "a recurrent layer that is none")
     _require(1 <= geometry.num_experts <= MAX_EXPERTS, f"num_experts={geometry.num_experts}, 1 to {MAX_EXPERTS}")
     _require(0 <= geometry.drafter_experts <= MAX_DRAFTER_EXPERTS, f"drafter_experts={geometry.drafter_experts}")
+    _require(1 <= geometry.window_rows <= MAX_WINDOW_ROWS, f"window_rows={geometry.window_rows}")
+    _require(geometry.window_rows == 1 or not geometry.drafter_experts, "wide windows, which a drafter does not fill")
     _require(geometry.context_tokens > 2, f"context_tokens={geometry.context_tokens}, 3 or more")
     _require(geometry.parked_bytes >= 0, f"parked_bytes={geometry.parked_bytes}")
     _require(min(geometry.mixer_work_bytes, geometry.moe_work_bytes, geometry.ffn_work_bytes) >= 0, "negative work")

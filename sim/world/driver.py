@@ -13,17 +13,17 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from sim.errors import TwinError
-from sim.world.card import PLANTED, TERMINATORS, Card, Faults, PlantedFault, make_card
+from sim.world.card import PLANTED, Card, Faults, PlantedFault, make_card
 from sim.world.checkpoints import CheckpointWatch
 from sim.world.checks import AtStart, BookWatch, check_rest, is_out, look
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.errors import WorldFault
-from sim.world.expected import Expected
 from sim.world.geometry import Geometry
 from sim.world.loan_watch import LoanWatch
 from sim.world.notes import name_of, note_loans, note_state, struck_by
 from sim.world.parked import Expectation, ParkedWatch, state_bytes
 from sim.world.prompts import request_of
+from sim.world.replies import ReplyWatch
 from sim.world.restart import next_card
 from strata.core.errors import DeviceError, Refusal
 from strata.core.lending.loan import LoanPhase
@@ -74,15 +74,13 @@ class Driver:
         self._start: AtStart = look(card)
         self._held: tuple[int, ...] = ()  # the ids whose cells K/V surely holds
         self._request: GenerationRequest | None = None
-        self._expected: Expected | None = None
+        self._reply: ReplyWatch | None = None
         self._is_torn = False  # some layers have read what lies behind them, others not
         self._books = BookWatch(card)
         self._parked = ParkedWatch(card)
         self._checkpoints = CheckpointWatch(card)
         self._takeover: Expectation | None = None
         self._loans = LoanWatch(card, self._start)
-        self._num_sampled = 0
-        self._token: int | None = None  # sampled, and not answered yet
         self._is_cancelled = False
 
     @property
@@ -92,7 +90,7 @@ class Driver:
     @property
     def has_token(self) -> bool:
         """A window has sampled, and the reply may go on or end."""
-        return self._token is not None
+        return self._reply is not None and bool(self._reply.tokens)
 
     @property
     def num_begun(self) -> int:
@@ -153,8 +151,8 @@ class Driver:
                     self.sometimes["cancelled while segments are out"] += is_out(self.card)
                     self.sometimes[f"cancelled in {self.where}"] += 1
             case Stop():
-                if self._token is not None:
-                    self._guarded(self._end)
+                if self.has_token:
+                    self._guarded(self._end_early)
             case Fault(after, kind):
                 self.faults.planned.append((after, kind))
             case Restart(pick):
@@ -215,8 +213,8 @@ class Driver:
         context_tokens = self.card.geometry.context_tokens
         request = request_of(decision, context_tokens=context_tokens, held=self._held, prompts=self._prompts)
         self._prompts = [request.prompt_ids, *self._prompts[: PROMPTS_KEPT - 1]]
-        self._request, self._num_sampled, self._token, self._is_cancelled = request, 0, None, False
-        self._expected = Expected(self.card.geometry, request, TERMINATORS)
+        self._request, self._is_cancelled = request, False
+        self._reply = ReplyWatch(self.card.geometry, request)
         resumable = self._checkpoints.best(self._held, request.prompt_ids)
         self._takeover = takeover = self._parked.expect(
             self._held, request.prompt_ids, resumable=resumable, is_torn=self._is_torn
@@ -247,14 +245,12 @@ class Driver:
         self._checkpoints.note_kept(takeover.kept)
 
     def _advance(self) -> None:
-        assert self._request is not None
-        if self._token is not None:
-            if self._num_sampled == self._request.max_tokens:
+        assert self._request is not None and self._reply is not None
+        if self._reply.tokens:
+            if self._reply.is_full:
                 self._end()
-                return
-            token, self._token = self._token, None
-            self._expect().take(token)
-            self.card.runner.resume(token)
+            else:
+                self.card.runner.resume(*self._reply.go_on())
             return
         before = self.card.runner._state
         if self._is_cancelled and isinstance(before, Reading | ShortReading) and not self.card.geometry.can_rewind:
@@ -270,8 +266,8 @@ class Driver:
             case HasClosed():
                 if not self._is_cancelled:
                     raise WorldFault("a request that nobody gave up was closed without a token")
-                if isinstance(before, Windowing):  # its window is done, so the cell that it fed holds
-                    self._held = tuple(self._expect().ids)
+                if isinstance(before, Windowing):  # its window is done, so the cells that it fed hold
+                    self._held = self._reply.note_window(self.card.runner._sampled, self.sometimes)
                 self._close()
             case HasMoved():
                 pass
@@ -282,8 +278,8 @@ class Driver:
                 self._held = self._request.prompt_ids[:read_tokens]
                 if has_moved_on:  # behind a conversation that came back nothing was read yet
                     self.sometimes["checkpoint kept"] += self._checkpoints.note_read(read_tokens)
-            case HasSampled():
-                self._sampled(outcome.token_id)
+            case HasSampled(token_ids):
+                self._held = self._reply.note_window(token_ids, self.sometimes)
         self._checkpoints.check()
 
     def _note_moved(self, before: State) -> None:
@@ -307,22 +303,24 @@ class Driver:
             if self.card.runner.read_facts().unparked_bytes != restored_bytes:
                 raise WorldFault(f"{self.card.runner.read_facts()}: the card lacked {restored_bytes} B")
 
-    def _sampled(self, token: int) -> None:
-        expected = self._expect()
-        right = expected.next_token()
-        if token != right:
-            raise WorldFault(f"token {self._num_sampled} of the reply is {token}, the model says {right}")
-        self._held = tuple(expected.ids)
-        self._num_sampled += 1
-        self._token = token
-        self.sometimes["window answered"] += 1
-
-    def _end(self) -> None:
-        self.card.runner.end()
+    def _end(self, *, num_taken: int | None = None) -> None:
+        assert self._reply is not None
+        self._reply.check_drafts(self.card.runner.draft_facts())
+        self.card.runner.end(num_taken=num_taken)
         self._close()
 
+    def _end_early(self) -> None:
+        """A stop string ends a reply with any of the tokens of its last window."""
+        assert self._reply is not None
+        num_tokens = len(self._reply.tokens)
+        num_taken = 1 + self._reply.num_sampled % num_tokens
+        self._held = self._held[: len(self._held) - num_tokens + num_taken]
+        self.sometimes["reply ends inside a window"] += num_taken < num_tokens
+        self._end(num_taken=num_taken)
+
     def _close(self) -> None:
-        self._request = self._expected = self._takeover = self._token = None
+        is_answered = self._reply is not None and self._reply.num_sampled > 0
+        self._request = self._reply = self._takeover = None
         self._is_cancelled = False
         if self.card.runner._state.at.is_lending:
             raise WorldFault("nothing is open, and a loan is")
@@ -330,11 +328,7 @@ class Driver:
         self._parked.check_rest()
         self._checkpoints.check_rest(self._held)
         self.sometimes["checkpoint evicted"] = self._checkpoints.num_evicted
-        self._loans.check_rest(is_answered=self._num_sampled > 0)
-
-    def _expect(self) -> Expected:
-        assert self._expected is not None
-        return self._expected
+        self._loans.check_rest(is_answered=is_answered)
 
     def _guarded(self, move: Callable[[], None]) -> None:
         """A move of the runner, judged; a failure that was planted breaks the request, as the steward does it."""

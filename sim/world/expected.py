@@ -6,7 +6,7 @@ Written beside `programs.py` and never asked by it: no buffer, address, table, c
 import struct
 from zlib import crc32
 
-from sim.world.geometry import VOCAB_SIZE, Geometry
+from sim.world.geometry import FEW_TOKENS, VOCAB_SIZE, Geometry
 from sim.world.hashing import FIRST_CELL, chain, last_cell, mix
 from strata.core import programs
 from strata.core.serving.request import GenerationRequest
@@ -38,7 +38,7 @@ class Expected:
         mark = mix(mark, programs.HEAD, 0)
         for data in (*self._inputs, struct.pack(f"<{VOCAB_SIZE}I", *self._counts)):
             mark = crc32(data, mark)
-        return mark % VOCAB_SIZE
+        return FEW_TOKENS[mark % len(FEW_TOKENS)] if self._geometry.window_rows > 1 else mark % VOCAB_SIZE
 
     def take(self, token_id: int) -> None:
         """The reply goes on with `token_id`."""

@@ -20,7 +20,11 @@ from strata.core.workspace import Work, WorkArea
 HIDDEN_SIZE = 4
 VOCAB_SIZE = 257
 STATE_BYTES = 16
-"""Of a recurrent layer of `programs.py`: the position it stands at, and a hash of the ids before it."""
+"""Of a recurrent layer of `programs.py`: the position it stands at, and a hash of the ids before it. A row of its
+journal is the state behind that row."""
+FEW_TOKENS = (3, 3, 3, 4, 4, 2)
+"""Where windows may have several rows, a reply consists of these, so that it often says again what was said; one of
+them is a terminator."""
 SLOT_GRID_BYTES = 256
 MAX_EXPERTS = 32
 """The model of `programs.py` keeps a set of experts in 32 bits."""
@@ -43,7 +47,8 @@ class Geometry:
     `drafter_experts` experts, none without one; `head_bytes` and `draft_head_bytes` are 0 where there is no such head.
     What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent. Last, what programs of a
     chunk work in, bytes a row, whether that comes out of the tail of a loan, how many fresh tokens windows read, and
-    how many blobs of the cache are exchanged every `swap_windows` windows."""
+    how many blobs of the cache are exchanged every `swap_windows` windows; `window_rows`: how many rows a window may
+    have, which is more than one only where no drafter would have to fill them."""
 
     blob_bytes: tuple[int, ...]
     num_experts: int
@@ -77,6 +82,7 @@ class Geometry:
     short_read_tokens: int = 0
     num_swaps: int = 0
     swap_windows: int = 1
+    window_rows: int = 1
 
     @property
     def work_bytes(self) -> dict[str, int]:
@@ -154,6 +160,7 @@ class Geometry:
                 *self.heads,
             ),
             blob_bytes=self.blob_bytes,
+            journal_bytes=STATE_BYTES,
             state_bytes=tuple(STATE_BYTES * self.is_recurrent(layer) for layer in range(len(self.blob_bytes))),
             drafter=self.drafter(),
             heads=tuple(item.name for item in self.heads),
@@ -210,6 +217,7 @@ def _plan(geometry: Geometry) -> Plan | Refusal:
         ring_slots=geometry.ring_slots,
         num_cache_slots=geometry.num_cache_slots,
         min_cache_slots=geometry.min_cache_slots,
+        window_rows=geometry.window_rows,
         parked_bytes=geometry.parked_bytes,
         checkpoint_bytes=geometry.num_checkpoints * geometry.slot_bytes,
         is_reread=geometry.is_reread,

@@ -1,9 +1,10 @@
 """A model whose tokens tell what was read: every program of the pass, in integers, over real bytes.
 
-    embed      hidden = the tokens, and a mark that every later program changes
+    embed      hidden = the tokens, and a mark that every later program changes; each row of a window has its own
     attention  K and V cell p of a layer = a hash of (layer, ids 0..p); the mark takes in every cell up to p
     recurrent  the state stands at the launch's first position and is a hash of (layer, ids before it); the mark takes
-               in what it becomes
+               in what it becomes, in place or in the journal
+    commit     the state is what the journal says of the last row that stood
     router     chooses experts by the mark
     experts    every blob, at the address that its row or table gives, must be byte for byte the one of this layer and
                expert; the experts done are noted
@@ -12,7 +13,7 @@
                experts come
     head       its own weights, where it has some, are byte for byte the model's
     draft      so are the drafter's experts and heads: what a drafter would read, launched at rest
-    sample     token = hash of the mark, and of every sampler input
+    sample     token = hash of the mark, and of every sampler input; a row stands behind a draft that is that token
 
 So the next token is a function of the token ids and the request alone (`expected.py`), whatever was cut into chunks,
 kept, lent or streamed; and a byte that is not what it should be changes the reply, or is found on the spot. The
@@ -26,11 +27,22 @@ from functools import lru_cache
 from zlib import crc32
 
 from sim.errors import TwinError
+from sim.world.geometry import FEW_TOKENS, STATE_BYTES
 from sim.world.hashing import FIRST_CELL, chain, last_cell, mix
 from strata.core import programs
 from strata.core.commands import Access
 from strata.core.extent import Extent
-from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
+from strata.core.programs import (
+    MAX_WINDOW_ROWS,
+    SAMPLED_WORD,
+    CommitArgs,
+    EmbedArgs,
+    ExpertsArgs,
+    HeadArgs,
+    LayerArgs,
+    PassBuffers,
+    SampleArgs,
+)
 from strata.device import Memory, Programs
 
 _PAIR = struct.Struct("<II")
@@ -70,6 +82,7 @@ def world_programs(
         programs.FFN: ffn,
         programs.HEAD: model.head,
         programs.SAMPLE: sample,
+        programs.COMMIT: commit,
         DRAFT: model.draft,
     }
 
@@ -82,19 +95,29 @@ _extent = lru_cache(maxsize=1024)(Extent)
 """The same few extents are asked for in every launch."""
 
 
-def _mark_of(hidden: memoryview, rows: int) -> int:
-    return int(_MARK.unpack_from(hidden, rows * CELL_BYTES)[0])
+def _num_marks(buffers: PassBuffers, rows: int) -> int:
+    """A chunk is as wide as no window is, and nothing is sampled from its rows."""
+    return rows if buffers.max_rows <= MAX_WINDOW_ROWS else 1
 
 
-def _set_mark(hidden: memoryview, rows: int, mark: int) -> None:
-    _MARK.pack_into(hidden, rows * CELL_BYTES, mark)
+def _marks_of(hidden: memoryview, buffers: PassBuffers, rows: int) -> tuple[int, ...]:
+    return struct.unpack_from(f"<{_num_marks(buffers, rows)}I", hidden, rows * CELL_BYTES)
+
+
+def _set_marks(hidden: memoryview, rows: int, marks: Sequence[int]) -> None:
+    struct.pack_into(f"<{len(marks)}I", hidden, rows * CELL_BYTES, *marks)
+
+
+def _ends(position: int, rows: int, num_marks: int) -> range:
+    """Behind which position each mark stands: of each row, or of the last alone."""
+    return range(position + rows - num_marks + 1, position + rows + 1)
 
 
 def embed(memory: Memory, args: EmbedArgs) -> None:
     tokens = memory.read(_rows(args.buffers, args.buffers.tokens, args.rows))
     hidden = memory.write(_rows(args.buffers, args.buffers.hidden, args.rows))
     hidden[: args.rows * CELL_BYTES] = tokens
-    _set_mark(hidden, args.rows, 0)
+    _set_marks(hidden, args.rows, [0] * _num_marks(args.buffers, args.rows))
 
 
 def _mark_work(memory: Memory, buffers: PassBuffers, number: int) -> None:
@@ -134,7 +157,10 @@ def _attend(memory: Memory, args: LayerArgs) -> None:
     kv[position * CELL_BYTES : end] = cells
     kv[half + position * CELL_BYTES : half + end] = cells
     memory.write(_rows(args.buffers, args.buffers.attention, rows))
-    _set_mark(hidden, rows, crc32(kv[half : half + end], crc32(kv[:end], _mark_of(hidden, rows))))
+    marks = _marks_of(hidden, args.buffers, rows)
+    ends = (CELL_BYTES * end for end in _ends(position, rows, len(marks)))
+    seen = [crc32(kv[half : half + end], crc32(kv[:end], mark)) for end, mark in zip(ends, marks, strict=True)]
+    _set_marks(hidden, rows, seen)
 
 
 def recurrent(memory: Memory, args: LayerArgs) -> None:
@@ -148,24 +174,47 @@ def _move_on(memory: Memory, args: LayerArgs) -> None:
     rows = args.rows
     (position,) = _HEADER.unpack_from(memory.read(args.buffers.header), 0)
     hidden = memory.write(_rows(args.buffers, args.buffers.hidden, rows))
-    state = memory.write(args.state)
+    state = memory.write(args.state) if args.journal is None else memory.read(args.state)
     stands_at, before = _STATE.unpack_from(state, 0)
     if stands_at != position or (position == 0 and before):
         raise WrongBytes(
             f"recurrent of layer {args.layer}: position={position}, the state is {before:#x} at {stands_at}"
         )
     cells = chain(before if position else FIRST_CELL + args.layer, bytes(hidden[: rows * CELL_BYTES]))
-    _STATE.pack_into(state, 0, position + rows, last_cell(cells))
     memory.write(_rows(args.buffers, args.buffers.attention, rows))
-    _set_mark(hidden, rows, crc32(state[: _STATE.size], _mark_of(hidden, rows)))
+    marks = _marks_of(hidden, args.buffers, rows)
+    states = []
+    for end in _ends(position, rows, len(marks)):
+        cell = cells[: CELL_BYTES * (end - position)]
+        states.append(_STATE.pack(end, last_cell(cell)))
+    if args.journal is None:
+        state[: _STATE.size] = states[-1]
+    else:
+        journal = memory.write(args.journal)
+        for row, behind in enumerate(states):
+            journal[row * STATE_BYTES : row * STATE_BYTES + _STATE.size] = behind
+    _set_marks(hidden, rows, [crc32(behind, mark) for behind, mark in zip(states, marks, strict=True)])
+
+
+def commit(memory: Memory, args: CommitArgs) -> None:
+    journal, state = memory.read(args.journal), memory.write(args.state)
+    (stands_at, _), (first_end, _) = _STATE.unpack_from(state, 0), _STATE.unpack_from(journal, 0)
+    if first_end != stands_at + 1:
+        raise WrongBytes(f"commit of layer {args.layer}: the journal begins behind {first_end - 1}, not {stands_at}")
+    start = (args.rows - 1) * STATE_BYTES
+    state[: _STATE.size] = journal[start : start + _STATE.size]
 
 
 def ffn(memory: Memory, args: LayerArgs) -> None:
     _mark_work(memory, args.buffers, args.layer)
     hidden = memory.write(_rows(args.buffers, args.buffers.hidden, args.rows))
     memory.write(_rows(args.buffers, args.buffers.normed, args.rows))
-    _set_mark(hidden, args.rows, mix(_mark_of(hidden, args.rows), programs.FFN, args.layer))
+    _mix_marks(hidden, args.buffers, args.rows, programs.FFN, args.layer)
     _check_work(memory, args.buffers, args.layer, programs.FFN)
+
+
+def _mix_marks(hidden: memoryview, buffers: PassBuffers, rows: int, program: str, layer: int) -> None:
+    _set_marks(hidden, rows, [mix(mark, program, layer) for mark in _marks_of(hidden, buffers, rows)])
 
 
 def combine(memory: Memory, args: LayerArgs) -> None:
@@ -175,7 +224,7 @@ def combine(memory: Memory, args: LayerArgs) -> None:
     hidden = memory.write(_rows(buffers, buffers.hidden, rows))
     if (done_number, layer, done & chosen) != (number, args.layer, chosen):
         raise WrongBytes(f"combine of layer {args.layer}: experts {chosen:#x} were chosen, {done:#x} of {layer} done")
-    _set_mark(hidden, rows, mix(_mark_of(hidden, rows), programs.COMBINE, args.layer))
+    _mix_marks(hidden, buffers, rows, programs.COMBINE, args.layer)
 
 
 def _compare(memory: Memory, parts: Sequence[Part], program: str) -> None:
@@ -185,16 +234,30 @@ def _compare(memory: Memory, parts: Sequence[Part], program: str) -> None:
 
 
 def sample(memory: Memory, args: SampleArgs) -> None:
-    window = args.window
-    (mark,) = _MARK.unpack_from(memory.read(window.logits), 0)
-    counts, header = memory.write(window.counts), memory.write(args.buffers.header)
-    for inputs in (window.params, window.bias, window.seen, window.terminators, window.counts):
-        mark = crc32(memory.read(inputs), mark)
-    token = mark % (window.seen.size_bytes)
-    _HEADER.pack_into(memory.write(window.result), 0, token)
-    _MARK.pack_into(memory.write(Extent(args.buffers.tokens.offset_bytes, CELL_BYTES)), 0, token)
-    _MARK.pack_into(counts, CELL_BYTES * token, _MARK.unpack_from(counts, CELL_BYTES * token)[0] + 1)
-    _HEADER.pack_into(header, 0, _HEADER.unpack_from(header, 0)[0] + args.rows)
+    window, buffers = args.window, args.buffers
+    logits = memory.read(_rows(buffers, window.logits, args.rows))
+    inputs = [memory.read(extent) for extent in (window.params, window.bias, window.seen, window.terminators)]
+    counts, header, result = (memory.write(extent) for extent in (window.counts, buffers.header, window.result))
+    drafts = _drafts(memory, args)
+    for row in range(args.rows):
+        (mark,) = _MARK.unpack_from(logits, row * (len(logits) // args.rows))
+        for data in (*inputs, counts):
+            mark = crc32(data, mark)
+        token = FEW_TOKENS[mark % len(FEW_TOKENS)] if buffers.max_rows > 1 else mark % window.seen.size_bytes
+        _HEADER.pack_into(result, row * _HEADER.size, token)
+        _MARK.pack_into(counts, CELL_BYTES * token, _MARK.unpack_from(counts, CELL_BYTES * token)[0] + 1)
+        if row + 1 == args.rows or token != drafts[row] or inputs[3][token]:
+            break
+    _HEADER.pack_into(result, SAMPLED_WORD * _HEADER.size, row + 1)
+    _MARK.pack_into(memory.write(_extent(buffers.tokens.offset_bytes, CELL_BYTES)), 0, token)
+    _HEADER.pack_into(header, 0, _HEADER.unpack_from(header, 0)[0] + row + 1)
+
+
+def _drafts(memory: Memory, args: SampleArgs) -> Sequence[int]:
+    if args.rows == 1:
+        return ()
+    behind = _extent(args.buffers.tokens.offset_bytes + CELL_BYTES, (args.rows - 1) * CELL_BYTES)
+    return struct.unpack(f"<{args.rows - 1}i", memory.read(behind))
 
 
 class _Model:
@@ -211,13 +274,13 @@ class _Model:
         self._num_routed = 0
 
     def router(self, memory: Memory, args: LayerArgs) -> None:
-        """About half of the experts, now and then all of them or a single one."""
+        """About half of the experts, now and then all of them or a single one; for a window what each row chooses."""
         buffers, rows = args.buffers, args.rows
-        mark = _mark_of(memory.read(_rows(buffers, buffers.hidden, rows)), rows)
-        drawn = mix(mark, programs.ROUTER, args.layer)
-        everyone = (1 << self._num_experts) - 1
-        chosen = everyone if drawn % 7 == 0 else (drawn >> 3) & everyone
-        chosen = chosen or 1 << drawn % self._num_experts
+        everyone, chosen = (1 << self._num_experts) - 1, 0
+        for mark in _marks_of(memory.read(_rows(buffers, buffers.hidden, rows)), buffers, rows):
+            drawn = mix(mark, programs.ROUTER, args.layer)
+            wanted = everyone if drawn % 7 == 0 else (drawn >> 3) & everyone
+            chosen |= wanted or 1 << drawn % self._num_experts
         self._num_routed = number = self._num_routed + 1
         _PAIR.pack_into(memory.write(_rows(buffers, buffers.router_ids, rows)), 0, number, chosen)
         _PAIR.pack_into(memory.write(_rows(buffers, buffers.router_weights, rows)), 0, number, chosen)
@@ -261,7 +324,9 @@ class _Model:
         _compare(memory, self._head, programs.HEAD)
         hidden = memory.read(_rows(args.buffers, args.buffers.hidden, args.rows))
         memory.write(_rows(args.buffers, args.buffers.normed, args.rows))
-        _MARK.pack_into(memory.write(args.window.logits), 0, mix(_mark_of(hidden, args.rows), programs.HEAD, 0))
+        logits = memory.write(_rows(args.buffers, args.window.logits, args.rows))
+        for row, mark in enumerate(_marks_of(hidden, args.buffers, args.rows)):
+            _MARK.pack_into(logits, row * (len(logits) // args.rows), mix(mark, programs.HEAD, 0))
 
     def draft(self, memory: Memory, args: LayerArgs) -> None:
         _compare(memory, self._drafter, DRAFT)

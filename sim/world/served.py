@@ -99,6 +99,9 @@ class _Player:
         self._reuses = {
             line: note.facts["tokens"] for (line, _), (_, note) in pairwise(_notes(trace)) if note.what == "reuses"
         }
+        self._worthy = {
+            line: note.facts["drafts"] for (line, _), (_, note) in pairwise(_notes(trace)) if note.what == "worthy"
+        }
         self._last = ""
         self._read_from = 0
         self._experts: tuple[int, ...] | None = None
@@ -124,6 +127,7 @@ class _Player:
         elif what in OUTCOMES:
             self._advance(line, what, facts)
         elif what == "goes on":
+            self._find_worthy(self._worthy.get(line, 0))
             self._runner.resume(*facts["ids"])
         elif what == "ended":
             self._runner.end(num_taken=facts["taken"])
@@ -188,6 +192,12 @@ class _Player:
         outcome = self._runner.advance(is_cancelled=self._is_cancelled)
         self._experts = None
         return outcome
+
+    def _find_worthy(self, num_drafts: int) -> None:
+        """What the drafter would have left in staging: as many drafts that it is sure of."""
+        found = [1.0] * num_drafts + [0.0] * (programs.MAX_WINDOW_ROWS - 1 - num_drafts)
+        place = self._payload.host(self._plan.staging.result)
+        struct.pack_into(f"<{len(found)}d", place, 8 * programs.PROBABILITY_WORD, *found)
 
     def _compare(self, line: int, now: str, then: str) -> None:
         if now != then:

@@ -11,9 +11,9 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, MappingProxyType
 
 STARTUP_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 30.0
@@ -65,8 +65,13 @@ class ChildServer:
 
 
 @contextmanager
-def child_server(command: Sequence[str], startup_timeout_s: float = STARTUP_TIMEOUT_S) -> Iterator[ChildServer]:
-    """Run `command` until the block ends, however it ends; SIGTERM to this process counts as Ctrl-C meanwhile.
+def child_server(
+    command: Sequence[str],
+    startup_timeout_s: float = STARTUP_TIMEOUT_S,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[ChildServer]:
+    """Run `command`, in our environment and what `environment` adds, until the block ends, however it ends; SIGTERM to
+    this process counts as Ctrl-C meanwhile.
 
     Raises ChildRefused when the child refuses to start, and ChildFailed when it ends otherwise, or stays silent for too
     long, before it has printed its address."""
@@ -79,7 +84,7 @@ def child_server(command: Sequence[str], startup_timeout_s: float = STARTUP_TIME
             stderr=log,
             text=True,
             process_group=0,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
         )
         found: _Found = queue.SimpleQueue()
         reader = threading.Thread(target=_read_stdout, args=(process, found), name="child-stdout", daemon=True)

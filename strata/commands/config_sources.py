@@ -15,7 +15,7 @@ from typing import Any
 
 from strata.commands.option_table import OPTIONS, SWITCHES, Option, Switch
 from strata.config.switches import LendingSwitches, switch_notices
-from strata.config.values import ServeConfig, draft_notices, slab_notices
+from strata.config.values import ServeConfig, slab_notices
 from strata.core.errors import ConfigError
 
 CONFIG_OPTION = "config"
@@ -75,7 +75,7 @@ def resolve(model: str, command_line: Mapping[str, Written], environment: Mappin
         )
         for variable in found_there
     }
-    idle = (*switch_notices(config.switches), *draft_notices(config), *slab_notices(config))
+    idle = (*switch_notices(config.switches), *slab_notices(config))
     notices = (*_unknown_variables(environment), *idle)
     return Resolved(config, notices, sources, file)
 

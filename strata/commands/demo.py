@@ -26,23 +26,6 @@ from strata.core.errors import ConfigError
 from strata.planning import plan_model
 
 SYSTEM = "You are a helpful assistant. You answer in one short sentence."
-LETTER = (
-    "Read this letter, then answer the question below it.\n\n"
-    '"Dear Anna, we are back from the mountains. On Monday we took the early train to the lake, and my brother Tom '
-    "carried the heavy blue tent all the way up the hill. It rained for two days, so we stayed in a small hut near the "
-    "river, where an old farmer named Peter gave us bread, cheese and warm milk. On Thursday the sun came out at last. "
-    "We swam in the cold lake, saw two eagles over the forest, and in the evening we made a fire and sang until the "
-    "stars came out. On Saturday we packed everything and walked down to the village. Next summer you must come with "
-    'us. With love, Marie"\n\n'
-)
-TURNS = (
-    (LETTER + "Question: Where did they stay while it rained?", 16),
-    ("Thank you! And what did they see over the forest?", 14),
-)
-"""(what is asked, the most tokens of the answer). Long enough that the letter is read as a chunk through the ring;
-short enough that a slow machine (60 prompt and 2.5 answer tokens a second) ends within half a minute. With the demo's
-model they take DEMO_CONTEXT_TOKENS at most."""
-
 TEMPERATURE = 0.2
 SEED = 7
 
@@ -51,8 +34,13 @@ StartCommand = Callable[[Path, DemoOptions], Sequence[str]]
 
 def serve_command(model: Path, options: DemoOptions) -> Sequence[str]:
     """The server, exactly as a person would start it."""
-    written = [word for name, value in options.serve_options.items() for word in (f"--{name}", value)]
+    written = [word for name, value in options.serve_options.items() for word in _words(name, value)]
     return [sys.executable, "-m", "strata", "serve", str(model), *written]
+
+
+def _words(name: str, value: str | bool) -> tuple[str, ...]:
+    """A flag is its name, and so is --mtp for the model's own block."""
+    return (f"--{name}",) if value is True or (name, value) == ("mtp", "1") else (f"--{name}", str(value))
 
 
 def run(options: DemoOptions, config: ServeConfig) -> int:
@@ -69,7 +57,7 @@ def show(model: Path, options: DemoOptions, start_command: StartCommand = serve_
 
     Raises ConfigError with the server's own reasons when it refuses to start."""
     try:
-        figures, failures = _run_server(start_command(model, options), options.api_key)
+        figures, failures = _run_server(start_command(model, options), options)
     except ChildRefused as error:
         raise ConfigError(*error.reasons) from error
     except (ApiError, ChildFailed) as error:
@@ -85,28 +73,30 @@ def show(model: Path, options: DemoOptions, start_command: StartCommand = serve_
     return 0
 
 
-def _run_server(command: Sequence[str], api_key: str | None) -> tuple[DemoFigures, tuple[str, ...]]:
-    print(f"$ strata {' '.join(command[3:])}", flush=True)
+def _run_server(command: Sequence[str], options: DemoOptions) -> tuple[DemoFigures, tuple[str, ...]]:
+    switches = [f"{name}={value}" for name, value in options.switches.items()]
+    print("$", *switches, "strata", *command[3:], flush=True)
     started_s = time.monotonic()
-    with child_server(command) as server:
+    with child_server(command, environment=options.switches) as server:
         print(f"serving {server.model_id} on {server.url} after {time.monotonic() - started_s:.1f} s\n", flush=True)
-        with connect(server.url, api_key) as client:
+        with connect(server.url, options.api_key) as client:
             try:
                 before = get_json(client, "/debug/card")
-                turns = _converse(client, server.model_id)
+                turns = _converse(client, server.model_id, options.profile.turns)
                 card = read_card(before, get_json(client, "/debug/card"))
             except ApiError as error:
                 raise ChildFailed(f"{error}; the server's last words: {server.last_words()}") from error
         exit_code = server.stop()
     figures = figures_of(turns, card)
     print("\n".join(report_lines(turns, card)), flush=True)
-    return figures, check_demo(turns, figures, exit_code=exit_code)
+    has_drafter = options.profile.has_drafter
+    return figures, check_demo(turns, figures, card, has_drafter=has_drafter, exit_code=exit_code)
 
 
-def _converse(client: httpx.Client, model_id: str) -> list[Turn]:
+def _converse(client: httpx.Client, model_id: str, asked: Sequence[tuple[str, int]]) -> list[Turn]:
     messages = [{"role": "system", "content": SYSTEM}]
     turns: list[Turn] = []
-    for question, max_tokens in TURNS:
+    for question, max_tokens in asked:
         print(f"> {question}\n", flush=True)
         messages.append({"role": "user", "content": question})
         turns.append(_ask(client, model_id, messages, max_tokens))

@@ -16,6 +16,12 @@ COUNTED = (
     "num_loans",
     "lent_bytes",
     "refilled_bytes",
+    "num_rooms",
+    "room_bytes",
+    "num_segment_loans",
+    "restored_bytes",
+    "num_drafts",
+    "num_drafts_accepted",
 )
 """Counters of the server that only ever grow: what the conversation did is the difference of two looks."""
 
@@ -43,6 +49,12 @@ class Card:
     num_loans: int
     lent_bytes: int
     refilled_bytes: int
+    num_rooms: int
+    room_bytes: int
+    num_segment_loans: int
+    restored_bytes: int
+    num_drafts: int
+    num_drafts_accepted: int
     num_maps_while_serving: int
 
 
@@ -104,8 +116,11 @@ def figures_of(turns: Sequence[Turn], card: Card) -> DemoFigures:
     )
 
 
-def check_demo(turns: Sequence[Turn], figures: DemoFigures, *, exit_code: int) -> tuple[str, ...]:
-    """Why this was no demo of a card smaller than its model; () when it was one."""
+def check_demo(
+    turns: Sequence[Turn], figures: DemoFigures, card: Card, *, has_drafter: bool, exit_code: int
+) -> tuple[str, ...]:
+    """Why this was no demo of a card smaller than its model; () when it was one. `has_drafter`: nor is it one without
+    drafts, and without a room in the drafter's block."""
     allocs = figures.allocs_while_serving
     claims = (
         (all(turn.text.strip() for turn in turns), "a reply is empty"),
@@ -115,6 +130,8 @@ def check_demo(turns: Sequence[Turn], figures: DemoFigures, *, exit_code: int) -
             figures.ring_entries > 0,
             "ring_entries=0: no prompt was read through the ring; lower --vram until experts are missing on the card",
         ),
+        (card.num_drafts > 0 or not has_drafter, "num_drafts=0: nothing was drafted; unset STRATA_MTP and STRATA_SPEC"),
+        (card.num_rooms > 0 or not has_drafter, "num_rooms=0: no read used the room; unset STRATA_MTP_ROOM_MIN"),
         (allocs == 0, f"allocs_while_serving={allocs}: arena memory was taken while serving, 0 allowed"),
         (exit_code == 0, f"the server ended with exit code {exit_code} after SIGTERM, expected 0"),
     )
@@ -128,6 +145,10 @@ def report_lines(turns: Sequence[Turn], card: Card) -> Iterator[str]:
     yield f"  chunk {card.chunk_tokens} tokens; ring {card.ring_slots} slots, {card.ring_entries} entries through it"
     lent = f"{card.lent_bytes / MIB:.1f} MiB lent, {card.refilled_bytes / MIB:.1f} MiB copied back"
     yield f"  loans of cache slots to a read: {card.num_loans}, {lent}"
+    yield from _loan_lines(card)
+    if card.num_drafts:
+        share = card.num_drafts_accepted / card.num_drafts
+        yield f"  drafts: draft_n={card.num_drafts}, draft_n_accepted={card.num_drafts_accepted}, {share:.0%} of them"
     yield f"  expert reads: {card.expert_reads_hit} from the card, {card.expert_reads_missed} over the link"
     yield f"  over the link to the card during the conversation: {card.link_bytes / MIB:.1f} MiB"
     for number, turn in enumerate(turns, 1):
@@ -136,6 +157,14 @@ def report_lines(turns: Sequence[Turn], card: Card) -> Iterator[str]:
         wrote = f"wrote {t['predicted_n']} in {t['predicted_ms']:.0f} ms"
         ending = turn.completed.finish_reason
         yield f"  turn {number}: first text after {turn.ttft_ms:.0f} ms; {read}, {wrote} ({ending})"
+
+
+def _loan_lines(card: Card) -> Iterator[str]:
+    if card.num_rooms:
+        written = f"{card.room_bytes / MIB:.1f} MiB written there and copied back"
+        yield f"  room in the drafter's block: opened {card.num_rooms} times, {written}"
+    if card.num_segment_loans or card.restored_bytes:
+        yield f"  segments that moved: {card.restored_bytes / MIB:.1f} MiB copied back to what they had held"
 
 
 def _rate(timings: Sequence[Mapping[str, Any]], kind: str) -> float:

@@ -7,20 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from strata.commands.config_sources import URL_VARIABLE
+from strata.commands.demo_profiles import ANY, DEMO_FIXED, SMOLLM2, STRATA_TINY, TINY, DemoProfile
 from strata.core.errors import ConfigError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 KEY_VARIABLE = "STRATA_API_KEY"
 MAX_TEMPERATURE = 2.0
 """Of the API."""
-
-DEMO_FIXED = {"device": "twin", "port": "0"}
-"""What the demo's server always has: the twin, and a port that nobody else uses."""
-DEMO_DEFAULTS = {"vram": "256MiB", "ctx": "2048"}
-DEMO_CONTEXT_TOKENS = 256
-"""The fewest that the demo's two turns fit into, answers and all."""
-DEMO_MODEL_DEFAULTS = {"cache-min-slots": "16", "parked-mib": "64"}
-"""For the demo's own model: so few that the cache of a small card may lend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +30,13 @@ class ChatOptions:
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """`serve_options`: by name, what the server is told on its command line; all else it takes from the environment
-    that it shares with the demo. `cache_dir` None: the user's cache folder. `model` None: the demo model, made when it
-    is not in the cache. `api_key`: what the server was told to ask for."""
+    """`serve_options`: by name, what the server is told on its command line, and `switches` in its environment; all
+    else it takes from the environment that it shares with the demo. `cache_dir` None: the user's cache folder. `model`
+    None: the mixture, made when it is not in the cache. `api_key`: what the server was told to ask for."""
 
-    serve_options: Mapping[str, str] = field(default_factory=lambda: {**DEMO_FIXED, **DEMO_DEFAULTS})
+    profile: DemoProfile = ANY
+    serve_options: Mapping[str, str | bool] = field(default_factory=lambda: {**DEMO_FIXED, **ANY.options})
+    switches: Mapping[str, str] = field(default_factory=dict)
     cache_dir: Path | None = None
     model: Path | None = None
     api_key: str | None = field(default=None, repr=False)
@@ -88,12 +83,18 @@ def _check_chat(options: ChatOptions) -> Iterator[str]:
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     for name, metavar, meaning in (("vram", "SIZE", "the virtual card"), ("ctx", "N", "context in tokens")):
-        text = f"{meaning} (default: STRATA_{name.upper()}, or {DEMO_DEFAULTS[name]})"
+        usual, tiny = ANY.options[name], TINY.options[name]
+        text = f"{meaning} (default: STRATA_{name.upper()}, or {tiny} for {STRATA_TINY}, else {usual})"
         parser.add_argument(f"--{name}", metavar=metavar, help=text)
     parser.add_argument(
         "--cache-dir",
         type=Path,
         metavar="DIR",
-        help="where the demo model is kept (default: $XDG_CACHE_HOME/strata, or ~/.cache/strata)",
+        help=f"where the mixture of {SMOLLM2} is kept (default: $XDG_CACHE_HOME/strata, or ~/.cache/strata)",
     )
-    parser.add_argument("--model", type=Path, metavar="FILE", help="another GGUF file instead of the demo model")
+    parser.add_argument(
+        "--model",
+        metavar="NAME|FILE",
+        help=f"{SMOLLM2}, a mixture that is made on this machine, or a GGUF file (default: {STRATA_TINY}, the model "
+        "that comes with strata)",
+    )

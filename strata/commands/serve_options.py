@@ -18,7 +18,12 @@ SOURCES = (
 
 
 def add_model_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a GGUF file, any shard of a split set, or its folder")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        nargs="?",
+        help="a GGUF file, any shard of a split set, or its folder (default: strata-tiny, which comes with strata)",
+    )
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser) -> None:

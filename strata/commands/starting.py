@@ -6,15 +6,11 @@ import os
 import sys
 from dataclasses import replace
 
-from strata.commands.config_sources import Resolved, Source, read_switches, resolve
+from strata.commands.config_sources import Resolved, Source, Written, read_switches, resolve
+from strata.commands.demo_profiles import DEMO_FIXED, DEMO_OPTIONS, choose_demo
+from strata.commands.embedded_model import model_or_embedded
 from strata.commands.option_table import variable_of
-from strata.commands.options import (
-    DEMO_CONTEXT_TOKENS,
-    DEMO_DEFAULTS,
-    DEMO_FIXED,
-    DEMO_MODEL_DEFAULTS,
-    DemoOptions,
-)
+from strata.commands.options import DemoOptions
 from strata.commands.serve_options import written_options
 from strata.commands.source_names import named_by_source
 from strata.config.context import MIN_CONTEXT_TOKENS
@@ -26,25 +22,38 @@ from strata.core.errors import ConfigError, Refusal
 
 def resolve_serve(arguments: argparse.Namespace) -> Resolved:
     """Of `serve` and `plan`, which judges as if it served. Raises ConfigError."""
-    return _noticed(resolve(arguments.model, written_options(arguments), os.environ))
+    model = model_or_embedded(arguments.model, drafter=arguments.mtp)
+    return _noticed(resolve(model, written_options(arguments), os.environ))
 
 
 def resolve_demo(arguments: argparse.Namespace) -> tuple[Resolved, DemoOptions]:
     """Of the server that the demo starts as its child, with the same environment: what is written comes before the
     environment and the file, and these before the demo's own defaults. Raises ConfigError with what can be refused
     before there is a model."""
-    written = {name: value for name in DEMO_DEFAULTS if (value := getattr(arguments, name)) is not None} | DEMO_FIXED
-    defaults = DEMO_DEFAULTS if arguments.model is not None else DEMO_DEFAULTS | DEMO_MODEL_DEFAULTS
+    profile, model = choose_demo(arguments.model)
+    written: dict[str, Written] = {
+        name: value for name in DEMO_OPTIONS if (value := getattr(arguments, name)) is not None
+    }
+    written |= DEMO_FIXED
     set_by_user = resolve("", written, os.environ).sources
-    serve_options = written | {name: value for name, value in defaults.items() if variable_of(name) not in set_by_user}
-    resolved = _noticed(resolve("", serve_options, os.environ))
+    serve_options = written | {
+        name: value for name, value in profile.options.items() if variable_of(name) not in set_by_user
+    }
+    switches = {name: value for name, value in profile.switches.items() if name not in set_by_user}
+    resolved = _noticed(resolve("", serve_options, {**os.environ, **switches}))
     # What the demo has no option for can only be set in the environment, so that is how a refusal names it.
-    not_offered = {variable_of(name): Source.ENVIRONMENT for name in DEMO_MODEL_DEFAULTS if name in serve_options}
-    resolved = replace(resolved, sources={**resolved.sources, **not_offered})
+    not_offered = {variable_of(name): Source.ENVIRONMENT for name in profile.options if name not in DEMO_OPTIONS}
+    resolved = replace(resolved, sources={**not_offered, **resolved.sources})
     with named_by_source(resolved):
-        _refuse([*check_config(resolved.config, command=Command.DEMO), *_check_demo(resolved.config)])
+        refusals = check_config(resolved.config, command=Command.DEMO)
+        _refuse([*refusals, *_check_demo(resolved.config, profile.context_tokens)])
     return resolved, DemoOptions(
-        serve_options, cache_dir=arguments.cache_dir, model=arguments.model, api_key=resolved.config.api_key
+        profile,
+        serve_options,
+        switches,
+        cache_dir=arguments.cache_dir,
+        model=model,
+        api_key=resolved.config.api_key,
     )
 
 
@@ -55,14 +64,15 @@ def refuse_outside_server() -> None:
     _refuse([*check_place(config, command=Command.INSPECT)])
 
 
-def _check_demo(config: ServeConfig) -> list[Refusal]:
+def _check_demo(config: ServeConfig, most_tokens: int) -> list[Refusal]:
+    """`most_tokens`: what the conversation may take."""
     context_tokens = config.context_tokens
-    if context_tokens is None or not MIN_CONTEXT_TOKENS <= context_tokens < DEMO_CONTEXT_TOKENS:
+    if context_tokens is None or not MIN_CONTEXT_TOKENS <= context_tokens < most_tokens:
         return []
     return [
         Refusal(
-            f"ctx refused: ctx={context_tokens} tokens, the demo's conversation takes up to {DEMO_CONTEXT_TOKENS}; "
-            f"give --ctx {DEMO_CONTEXT_TOKENS} or more"
+            f"ctx refused: ctx={context_tokens} tokens, the demo's conversation takes up to {most_tokens}; "
+            f"give --ctx {most_tokens} or more"
         )
     ]
 

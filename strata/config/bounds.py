@@ -43,11 +43,23 @@ def check_values(config: ServeConfig) -> Iterator[Refusal]:
         yield _refuse("checkpoint-mib", f"{config.checkpoint_bytes / MIB:g} MiB", "0 (none) or more")
     if config.spec_rows is not None and not 1 <= config.spec_rows <= MAX_WINDOW_ROWS:
         yield _refuse_optional("spec", f"{config.spec_rows} rows", f"1 to {MAX_WINDOW_ROWS}")
+    yield from _check_least_probability(config)
     yield from _check_server(config)
     if config.batch_slots is not None and config.batch_slots < 1:
         yield _refuse_optional("batch", f"{config.batch_slots} requests", "1 or more")
     if config.kv_resident_tokens is not None and config.kv_resident_tokens < 1:
         yield _refuse_optional("kv-resident", f"{config.kv_resident_tokens} tokens", "1 or more")
+
+
+def _check_least_probability(config: ServeConfig) -> Iterator[Refusal]:
+    value = f"{config.least_probability:g}"
+    if not 0 <= config.least_probability <= 1:
+        yield _refuse("draft-p-min", value, "0 to 1")
+    elif config.least_probability and config.mtp is None:
+        remedy = advise(("give --mtp", "--mtp"), ("leave --draft-p-min out", None))
+        yield Refusal(
+            f"draft-p-min refused: draft-p-min={value} without --mtp: what is looked up has no probability; {remedy}"
+        )
 
 
 def _refuse(option: str, value: str, allowed: str) -> Refusal:

@@ -23,7 +23,8 @@ DEFAULT_SHORT_READ_TOKENS = 64
 MAX_SWAPS = MAX_COPY_GROUP
 """Blobs of the expert cache that are exchanged at once: what one command copies."""
 DEFAULT_DRAFT_ROWS = 3
-"""Rows of a window with a drafter, one of them sampled and the others drafted."""
+"""Rows of a window with a drafter, one of them sampled and the others drafted; without one, nothing is drafted unless
+it is asked for."""
 
 
 DEFAULT_TRACE_COMMANDS = 20_000
@@ -98,6 +99,7 @@ class ServeConfig:
     checkpoint_bytes: int = DEFAULT_CHECKPOINT_BYTES
     mtp: Mtp | None = None
     spec_rows: int | None = None
+    least_probability: float = 0.0
     is_lent_verified: bool = False
     host: str = "127.0.0.1"
     port: int = 8080
@@ -142,7 +144,7 @@ class ServeConfig:
         """Fresh tokens up to which windows read a prompt; by default none where windows have one row."""
         if self.short_read_tokens is not None:
             return self.short_read_tokens
-        return DEFAULT_SHORT_READ_TOKENS if self.mtp is not None and self.window_rows > 1 else 0
+        return DEFAULT_SHORT_READ_TOKENS if self.window_rows > 1 else 0
 
     @property
     def window_rows(self) -> int:
@@ -163,13 +165,6 @@ class ModelFacts:
     has_output_head: bool  # a tensor of its own, not the token embedding
     num_nextn_blocks: int
     head_dim: int
-
-
-def draft_notices(config: ServeConfig) -> list[str]:
-    """A start-up line for windows that were asked to be wide and stay narrow."""
-    if config.window_rows == 1 or config.mtp is not None:
-        return []
-    return [f"spec={config.window_rows} rows has no effect without --mtp: nothing drafts, every window has one row"]
 
 
 def slab_notices(config: ServeConfig) -> list[str]:

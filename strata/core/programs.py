@@ -54,13 +54,15 @@ HEADER_BYTES = 256
 
 RESULT_BYTES = 256
 """int64[32]. [0..7] sampled token id of each row (rows <= 8); [8] expert reads served from VRAM since start,
-[9] expert reads served from the pack since start; [10] how many rows were sampled: those accepted, 1 or more; the rest
-is zero."""
+[9] expert reads served from the pack since start; [10] how many rows were sampled: those accepted, 1 or more;
+[16..22] float64, how likely the drafter found each of the tokens that it drafted last; the rest is zero."""
 
 HIT_WORD, MISSED_WORD = 8, 9
 """Words of the result extent that count expert reads, from the card and over the link."""
 SAMPLED_WORD = 10
 """Word of the result extent that says how many rows of the window stand."""
+PROBABILITY_WORD = 16
+"""Word of the result extent of the first draft's probability; those of the others follow."""
 
 MAX_WINDOW_ROWS = 8
 
@@ -199,13 +201,15 @@ class DraftInputArgs:
 
 @dataclass(frozen=True, slots=True)
 class DraftHeadArgs:
-    """The most likely token behind the last of `rows`, lowest id first, to `token` (int32); the normed hidden row of it
-    to row 0 of buffers.hidden, for the next step."""
+    """The most likely token behind the last of `rows`, lowest id first, to `token` (int32), its softmax probability to
+    `probability` (float64; 0 where no logit is finite); the normed hidden row of it to row 0 of buffers.hidden, for the
+    next step."""
 
     rows: int
     buffers: PassBuffers
     draft: DraftBuffers
     token: Extent
+    probability: Extent
 
 
 ProgramArgs = EmbedArgs | LayerArgs | ExpertsArgs | HeadArgs | SampleArgs | CommitArgs | DraftInputArgs | DraftHeadArgs

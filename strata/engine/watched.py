@@ -6,7 +6,8 @@ from typing import Any, Protocol
 from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest
 from strata.device import Device
-from strata.engine.runner import DigestOf, HasClosed, HasMoved, HasRead, HasSampled, Outcome, Runner
+from strata.engine.results import DigestOf
+from strata.engine.runner import HasClosed, HasMoved, HasRead, HasSampled, Outcome, Runner
 
 
 class Watch(Protocol):
@@ -23,7 +24,8 @@ class Watch(Protocol):
 
 class WatchedRunner(Runner):
     """`advance` is noted as what it gave: "read", "moved", "sampled" or "closed"; before that, what the model chose:
-    "routed" experts, the tokens that a window "gave", or the reads of experts that it "counted"."""
+    "routed" experts, the tokens that a window "gave", or the reads of experts that it "counted". Behind "goes on" it
+    may say how many drafts were "worthy"."""
 
     def __init__(
         self,
@@ -108,6 +110,11 @@ class WatchedRunner(Runner):
         if reads := self._expert_reads():
             self._watch.noted("counted", reads=list(reads))
         return token_ids
+
+    def _num_worthy(self, num_drafts: int) -> int:
+        num_worthy = super()._num_worthy(num_drafts)
+        self._watch.noted("worthy", drafts=num_worthy)
+        return num_worthy
 
     def tell(self, error: BaseException) -> None:
         """Once, however many of these methods it passes."""

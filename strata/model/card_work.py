@@ -86,7 +86,11 @@ def _draft_input(spec: ModelSpec, x_bytes: int) -> Workspace:
 
 def _draft_head(spec: ModelSpec) -> Workspace:
     blocks = -(-spec.vocab_size // SAMPLE_BLOCK)
-    return (WorkArea("highest", 0, FLOAT * blocks), WorkArea("where", 0, INT * blocks))
+    return (
+        WorkArea("highest", 0, FLOAT * blocks),
+        WorkArea("sums", 0, FLOAT * blocks),
+        WorkArea("where", 0, INT * blocks),
+    )
 
 
 def _prompt_attention(spec: ModelSpec) -> Workspace:

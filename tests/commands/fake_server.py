@@ -32,6 +32,9 @@ class Script:
     )
     link_bytes: int = 3 * 1024 * 1024
     ring_entries: int = 7
+    num_drafts: int = 8
+    num_rooms: int = 2
+    needs: dict[str, str] = field(default_factory=dict)  # variables that must be set so
     num_maps_while_serving: int = 0
     exit_code: int = 0
     announces: bool = True
@@ -68,6 +71,12 @@ class FakeServer:
                 "num_loans": 2 * moved,
                 "lent_bytes": (1 << 20) * moved,
                 "refilled_bytes": (1 << 19) * moved,
+                "num_rooms": self.script.num_rooms * moved,
+                "room_bytes": (1 << 18) * moved,
+                "num_segment_loans": 1,
+                "restored_bytes": (1 << 20) * moved,
+                "num_drafts": self.script.num_drafts * moved,
+                "num_drafts_accepted": self.script.num_drafts // 4 * moved,
                 "num_maps_while_serving": self.script.num_maps_while_serving,
             },
         }
@@ -148,6 +157,8 @@ def main() -> None:
     server = FakeServer(script)
     handler = signal.SIG_IGN if script.ignores_sigterm else lambda signum, frame: os._exit(script.exit_code)
     signal.signal(signal.SIGTERM, handler)
+    if any(os.environ.get(name) != value for name, value in script.needs.items()):
+        sys.exit(1)
     if not script.announces:
         print("the file is broken", file=sys.stderr)
         sys.exit(script.exit_code)

@@ -15,10 +15,12 @@ import pytest
 from strata.cli import build_parser
 from strata.commands import child_server as child_server_module
 from strata.commands.child_server import ChildFailed, child_server
-from strata.commands.demo import TURNS, serve_command, show
-from strata.commands.options import DEMO_DEFAULTS, DEMO_FIXED, DEMO_MODEL_DEFAULTS, DemoOptions
+from strata.commands.demo import serve_command, show
+from strata.commands.demo_profiles import ANY, DEMO_FIXED, MIXTURE, TINY, TURNS, DemoProfile
+from strata.commands.embedded_model import EMBEDDED
+from strata.commands.options import DemoOptions
 from strata.commands.starting import resolve_demo
-from strata.config.values import DeviceChoice, ServeConfig
+from strata.config.values import DeviceChoice, Mtp, ServeConfig
 from strata.core.errors import ConfigError
 from strata.core.units import MIB
 from tests.commands import fake_server
@@ -40,11 +42,11 @@ def command(**script: object) -> list[str]:
     return [sys.executable, str(Path(fake_server.__file__)), json.dumps(script)]
 
 
-def demo(**script: object) -> int:
+def demo(profile: DemoProfile = ANY, **script: object) -> int:
     def start_command(model: Path, options: DemoOptions) -> Sequence[str]:
         return command(**script)
 
-    return show(Path("any.gguf"), DemoOptions(), start_command)
+    return show(Path("any.gguf"), DemoOptions(profile, switches=profile.switches), start_command)
 
 
 def test_the_last_line_has_its_fixed_form(capfd: pytest.CaptureFixture[str]) -> None:
@@ -60,6 +62,23 @@ def test_answers_map_and_timings_are_shown(capfd: pytest.CaptureFixture[str]) ->
     assert all(question in out for question, _ in TURNS)
     assert out.count("Hello there.") == len(TURNS)
     assert "kv (2 extents)" in out and "chunk 256 tokens; ring 8 slots" in out and "turn 2: first text after" in out
+    assert "room in the drafter's block: opened 2 times, 0.2 MiB written there and copied back" in out
+    assert "segments that moved: 1.0 MiB copied back" in out
+    assert "drafts: draft_n=8, draft_n_accepted=2, 25% of them" in out
+
+
+def test_the_switches_of_the_server_are_shown_and_set(capfd: pytest.CaptureFixture[str]) -> None:
+    assert demo(TINY, needs=TINY.switches) == 0
+    first = capfd.readouterr().out.splitlines()[0]
+    assert first.startswith("$ STRATA_MTP_ROOM_MIN=0 STRATA_PREFILL_ELASTIC_LOAN=1 ") and "strata" in first
+    assert demo(ANY, needs=TINY.switches) == 1
+
+
+@pytest.mark.parametrize("missing", ["num_drafts", "num_rooms"])
+def test_a_demo_of_a_drafter_needs_drafts_and_a_room(capfd: pytest.CaptureFixture[str], missing: str) -> None:
+    assert demo(TINY, **{missing: 0}) == 1
+    assert f"{missing}=0: " in capfd.readouterr().err
+    assert demo(ANY, **{missing: 0}) == 0
 
 
 @pytest.mark.parametrize(
@@ -154,8 +173,9 @@ def _answers(address: str) -> bool:
 
 
 def test_the_command_is_what_a_person_would_type() -> None:
-    command = serve_command(Path("m.gguf"), DemoOptions({"device": "twin", "vram": "64MiB", "ctx": "512"}))
-    assert " ".join(command[1:]) == "-m strata serve m.gguf --device twin --vram 64MiB --ctx 512"
+    options = {"device": "twin", "vram": "64MiB", "vram-elastic": True, "mtp": "1", "spec": "3"}
+    command = serve_command(Path("m.gguf"), DemoOptions(serve_options=options))
+    assert " ".join(command[1:]) == "-m strata serve m.gguf --device twin --vram 64MiB --vram-elastic --mtp --spec 3"
 
 
 def options_of(*arguments: str) -> tuple[ServeConfig, DemoOptions]:
@@ -164,9 +184,21 @@ def options_of(*arguments: str) -> tuple[ServeConfig, DemoOptions]:
 
 
 def test_the_demo_has_a_small_card_that_may_lend_unless_told_otherwise(clean: pytest.MonkeyPatch) -> None:
-    config, options = options_of()
+    config, options = options_of("--model", "smollm2")
     assert (config.vram_bytes, config.context_tokens, config.min_cache_slots) == (256 * MIB, 2048, 16)
-    assert options.serve_options == {**DEMO_FIXED, **DEMO_DEFAULTS, **DEMO_MODEL_DEFAULTS}
+    assert options.serve_options == {**DEMO_FIXED, **MIXTURE.options} and options.model is None
+
+
+def test_the_demo_shows_the_model_that_comes_with_strata_with_every_loan(clean: pytest.MonkeyPatch) -> None:
+    config, options = options_of()
+    assert options.model == EMBEDDED and options_of("--model", "strata-tiny")[1] == options
+    assert (config.mtp, config.window_rows, config.is_vram_elastic, config.min_cache_slots) == (Mtp(), 3, True, 16)
+    switches = config.switches
+    assert switches.is_room_on and switches.prefill_elastic_loan
+    assert switches.prefill_mtp_loan and switches.prefill_head_loan
+    clean.setenv("STRATA_MTP_ROOM_MIN", "64")
+    config, options = options_of()
+    assert config.switches.mtp_room_min == 64 and "STRATA_MTP_ROOM_MIN" not in options.switches
 
 
 def test_environment_and_file_win_over_the_defaults_of_the_demo(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -175,9 +207,9 @@ def test_environment_and_file_win_over_the_defaults_of_the_demo(clean: pytest.Mo
     clean.setenv("STRATA_CONFIG", str(file))
     clean.setenv("STRATA_CACHE_MIN_SLOTS", "9")
     clean.setenv("STRATA_VRAM", "64MiB")
-    config, options = options_of("--vram", "99MiB")
+    config, options = options_of("--model", "smollm2", "--vram", "99MiB")
     assert (config.vram_bytes, config.context_tokens, config.min_cache_slots) == (99 * MIB, 300, 9)
-    assert options.serve_options == {**DEMO_FIXED, "vram": "99MiB", "parked-mib": DEMO_MODEL_DEFAULTS["parked-mib"]}
+    assert options.serve_options == {**DEMO_FIXED, "vram": "99MiB", "parked-mib": MIXTURE.options["parked-mib"]}
 
 
 def test_another_model_has_the_floor_of_any_server(clean: pytest.MonkeyPatch) -> None:
@@ -197,4 +229,4 @@ def test_a_context_too_small_for_the_conversation_is_refused(clean: pytest.Monke
     if name.startswith("STRATA_"):
         clean.setenv(name, value)
     with pytest.raises(ConfigError, match=f"ctx={value} tokens, .* takes up to 256; give {name} 256 or more"):
-        options_of(*([] if name.startswith("STRATA_") else [name, value]))
+        options_of("--model", "smollm2", *([] if name.startswith("STRATA_") else [name, value]))

@@ -106,6 +106,7 @@ WRITTEN: list[tuple[str, str, str, str, object]] = [
     ("mtp", "0", "false", "mtp", None),
     ("mtp", "a.gguf", '"a.gguf"', "mtp", Mtp("a.gguf")),
     ("spec", "2", "2", "spec_rows", 2),
+    ("draft-p-min", "0.25", "0.25", "least_probability", 0.25),
     ("verify-lent", "1", "true", "is_lent_verified", True),
     ("host", "::1", '"::1"', "host", "::1"),
     ("port", "0", "0", "port", 0),

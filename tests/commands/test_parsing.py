@@ -12,14 +12,14 @@ def test_a_mistake_is_told_with_the_usage_of_its_command_and_the_nearest_name(ca
     for arguments, words in (
         (
             ("serve", "m", "--prot=5"),
-            ("usage: strata serve MODEL", "serve: error: unknown option --prot; did you mean --port?"),
+            ("usage: strata serve [MODEL]", "serve: error: unknown option --prot; did you mean --port?"),
         ),
         (
             ("demo", "--vrm", "5"),
             ("usage: strata demo", "unknown option --vrm; did you mean --vram?"),
         ),
         (("chat", "--xyz"), ("usage: strata chat", "unknown option --xyz; strata chat --help lists what there is")),
-        (("plan", "m", "n"), ("usage: strata plan MODEL", "strata plan: error: unexpected argument 'n'")),
+        (("plan", "m", "n"), ("usage: strata plan [MODEL]", "strata plan: error: unexpected argument 'n'")),
     ):
         with pytest.raises(SystemExit) as ended:
             main(arguments)

@@ -5,7 +5,7 @@ import pytest
 from strata.config.context import choose_context
 from strata.config.refusals import check_config
 from strata.config.switches import LendingSwitches, switch_notices
-from strata.config.values import DeviceChoice, ModelFacts, Mtp, Prefill, ServeConfig, draft_notices, slab_notices
+from strata.config.values import DeviceChoice, ModelFacts, Mtp, Prefill, ServeConfig, slab_notices
 from strata.core.errors import Refusal
 from strata.core.units import KIB, MIB
 
@@ -122,21 +122,6 @@ def test_windows_have_one_row_and_three_with_a_drafter_unless_asked_for():
     assert ServeConfig("m", mtp=Mtp(), spec_rows=2).window_rows == 2
 
 
-@pytest.mark.parametrize(
-    ("config", "is_told"),
-    [
-        (ServeConfig("m"), False),
-        (ServeConfig("m", spec_rows=1), False),
-        (ServeConfig("m", spec_rows=2), True),
-        (ServeConfig("m", mtp=Mtp()), False),
-        (ServeConfig("m", mtp=Mtp("drafter.gguf"), spec_rows=1), False),
-    ],
-)
-def test_whoever_asks_for_wide_windows_without_a_drafter_is_told_that_they_stay_narrow(config, is_told):
-    line = "spec=2 rows has no effect without --mtp: nothing drafts, every window has one row"
-    assert draft_notices(config) == [line] * is_told
-
-
 def test_the_key_is_in_no_description_of_a_configuration():
     assert "secret" not in repr(ServeConfig("m", api_key="secret"))
 
@@ -176,7 +161,7 @@ def test_a_slab_that_nobody_would_work_in_is_told(device: DeviceChoice, has_slab
         (ServeConfig("m", short_read_tokens=9), 9),
         (ServeConfig("m", mtp=Mtp()), 64),
         (ServeConfig("m", mtp=Mtp(), spec_rows=1), 0),
-        (ServeConfig("m", spec_rows=4), 0),
+        (ServeConfig("m", spec_rows=4), 64),
         (ServeConfig("m", mtp=Mtp(), short_read_tokens=0), 0),
     ],
 )

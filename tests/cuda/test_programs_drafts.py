@@ -2,6 +2,7 @@
 bits of the reply without, whatever was lent while its prompt was read. In triton's interpreter, as `test_programs.py`.
 """
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from strata.config.values import Mtp
 from strata.core.kv import KvFormat
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
+from strata.core.programs import PROBABILITY_WORD
 from strata.core.serving.request import DraftFacts, SamplingParams
 from tests.cuda.builders import SEGMENT_BYTES
 from tests.cuda.model_on_fake import ModelOnCard, block_is_home, model_on_fake
@@ -65,6 +67,7 @@ def test_drafts_and_reply_are_those_of_the_reference(
     options = PlanOptions(64, kv_format, window_rows=rows)
     with real_card(path, options, mtp=Mtp(), change=drafted.change) as card:
         sampled, expected, facts = card.serve(IDS, max_tokens=max_tokens), list(card.logits), card.runner.draft_facts()
+    likely = drafted.probabilities[1 - rows :]
     last_drafts = [logits for logits, _ in drafted.said][rows - 2 :: rows - 1]
     assert 0 < facts.num_accepted < facts.num_drafts
     bound = BOUND if kv_format is KvFormat.F16 else BOUND_OF_BLOCKS
@@ -73,6 +76,9 @@ def test_drafts_and_reply_are_those_of_the_reference(
         assert card.runner.draft_facts() == facts
         assert_near(card.logits, expected, bound)
         assert_near(card.drafted, last_drafts, 2 * bound)
+        word = 8 * PROBABILITY_WORD
+        found = card.bytes_at(card.planned.plan.verifier.window.result)[word : word + 8 * (rows - 1)]
+        assert struct.unpack(f"<{rows - 1}d", found) == pytest.approx(likely, rel=0.05)
 
 
 def said(

@@ -29,12 +29,14 @@ TOKENS_BEHIND = 2
 
 @dataclass
 class Prophet:
-    """Drafts `ids` where `is_right(index)`, else another token. `num_right` are the drafts that were."""
+    """Drafts `ids` where `is_right(index)`, else another token, and finds it likely where `is_sure(index)`. `num_right`
+    are the drafts that were right."""
 
     is_right: Callable[[int], bool]
     vocab_size: int
     ids: tuple[int, ...] = ()
     num_right: int = 0
+    is_sure: Callable[[int], bool] = lambda index: True
 
     def change(self, programs: dict[str, Program]) -> dict[str, Program]:
         position = 0
@@ -52,21 +54,24 @@ class Prophet:
             is_right = self.is_right(index)
             self.num_right += is_right
             memory.write(args.token).view(torch.int32)[0] = token if is_right else (token + 1) % self.vocab_size
+            memory.write(args.probability).view(torch.float64)[0] = 0.5 if self.is_sure(index) else 0.49
 
         return {**programs, DRAFT_INPUT: draft_input, DRAFT_HEAD: draft_head}
 
 
 @dataclass
 class Drafted:
-    """What the drafter's head said: the logits, and the token."""
+    """What the drafter's head said: the logits, and the token; and how likely it found that."""
 
     said: list[tuple[bytes, int]] = field(default_factory=list)
+    probabilities: list[float] = field(default_factory=list)
 
     def change(self, programs: dict[str, Program]) -> dict[str, Program]:
         def draft_head(memory: Memory, args: DraftHeadArgs) -> None:
             programs[DRAFT_HEAD](memory, args)
             token = int(memory.write(args.token).view(torch.int32)[0])
             self.said.append((bytes(memory.write(args.draft.logits).numpy()), token))
+            self.probabilities.append(float(memory.write(args.probability).view(torch.float64)[0]))
 
         return {**programs, DRAFT_HEAD: draft_head}
 

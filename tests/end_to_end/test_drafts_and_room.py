@@ -87,14 +87,14 @@ def test_what_is_drafted_behind_a_loan_has_the_bits_of_no_loan(path: Path, expec
             assert counts.num_rooms == 3 and counts.room_bytes > 0
         else:
             assert counts.num_segment_loans > 1 and counts.restored_bytes > 0
-        check_block(card)
+        check_block(card, num_experts=NUM_EXPERTS)
 
 
-def check_block(card: RealCard) -> None:
+def check_block(card: RealCard, *, num_experts: int) -> None:
     """Every byte of the block is the pack's."""
     plan, arena = card.planned.plan, card.device._payload._arena_tensor  # type: ignore[attr-defined]
     drafter = plan.inventory.drafter
-    assert drafter is not None and len(plan.pack.block) == NUM_EXPERTS
+    assert drafter is not None and len(plan.pack.block) == num_experts
     for index, home in enumerate(plan.pack.block):
         slot: Extent = plan.block.part(offset_bytes=index * drafter.slot_bytes, size_bytes=drafter.blob_bytes)
         assert bytes(arena[slot.offset_bytes : slot.end_bytes].numpy()) == bytes(card.device.host(home))

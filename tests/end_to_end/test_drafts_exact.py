@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from strata.config.values import Mtp
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import SamplingParams
 from strata.device import Program
-from tests.end_to_end.dictated_drafts import Prophet, StateLog
+from tests.end_to_end.dictated_drafts import Drafted, Prophet, StateLog
 from tests.end_to_end.real_card import RealCard, real_card
 from tests.fixtures.models import write_random_model
 
@@ -125,6 +126,31 @@ def check_replies(expected: Expected, window_rows: int, options: PlanOptions = O
                 assert digests.items() <= states[layer].items()
         assert bool(wide.states.num_commits) is any(extent.size_bytes for extent in wide.card.planned.plan.state)
         return wide.card.runner.snapshot().counts.num_swaps
+
+
+@pytest.mark.parametrize("window_rows", [4, pytest.param(8, marks=pytest.mark.soak)])
+def test_replies_are_equal_where_unlikely_drafts_have_no_row(expected: Expected, window_rows: int) -> None:
+    """Also where the drafts that are left out would have stood."""
+    options = replace(OPTIONS, least_probability=0.5)
+    with drafting(expected.path, window_rows, options=options) as some, drafting(expected.path, window_rows) as all_:
+        some.prophet.is_sure = lambda index: index % 5 != 2
+        for sampling, reply, states in zip(SAMPLINGS, expected.replies, expected.states, strict=True):
+            ids = (*PROMPT, *reply[0])
+            assert some.talk(sampling, ids) == all_.talk(sampling, ids) == reply
+            for layer, digests in some.states.digests.items():
+                assert digests.items() <= states[layer].items()
+            fewer, more = some.card.runner.draft_facts(), all_.card.runner.draft_facts()
+            assert 0 < fewer.num_accepted < fewer.num_drafts < more.num_drafts
+
+
+def test_what_the_drafter_finds_likely_is_the_softmax_of_its_logits(expected: Expected) -> None:
+    drafted = Drafted()
+    with real_card(expected.path, replace(OPTIONS, window_rows=4), mtp=Mtp(), change=drafted.change) as card:
+        card.serve(PROMPT, max_tokens=8)
+    assert len(drafted.said) > 3
+    for (logits, token), probability in zip(drafted.said, drafted.probabilities, strict=True):
+        row = torch.frombuffer(bytearray(logits), dtype=torch.float32).double()
+        assert probability == pytest.approx(float(row.softmax(0)[token]), rel=1e-9) and token == int(row.argmax())
 
 
 def test_a_reply_that_ends_inside_a_window_is_the_beginning_of_the_longer_one(expected: Expected) -> None:

@@ -108,6 +108,8 @@ class Card:
         words = [self.rng.randrange(self.plan.inventory.vocab_size) for _ in range(RESULT_BYTES // 8)]
         words[programs.SAMPLED_WORD] = self.rng.randint(1, num_rows) if num_standing is None else num_standing
         result[:] = struct.pack(f"<{len(words)}q", *words)
+        found = [self.rng.random() for _ in range(programs.MAX_WINDOW_ROWS - 1)]
+        struct.pack_into(f"<{len(found)}d", result, 8 * programs.PROBABILITY_WORD, *found)
         self._play_reads()
 
     def _play_reads(self) -> None:

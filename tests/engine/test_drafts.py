@@ -1,5 +1,6 @@
 """Drafts and wide windows, judged by the twin: who waits for whom, what is read when, and what the session holds."""
 
+import struct
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,9 @@ from strata.core.errors import DeviceError
 from strata.core.inventory import ModelInventory
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.states import Windowing
+from strata.core.programs import PROBABILITY_WORD
+from strata.core.serving.states import Homing, Idle, Windowing
+from strata.core.serving.steps import Arrived, Continued, Ended
 from strata.core.serving.windows import next_rows
 from strata.engine.runner import HasSampled
 from tests.engine.every_command import SHARDS, indexes_of, kinds_of
@@ -27,10 +30,21 @@ def recurrent_inventory() -> ModelInventory:
 
 
 def card(
-    inventory: ModelInventory | None = None, *, window_rows: int = 4, policy: LendingPolicy = ROOM, **rest: object
+    inventory: ModelInventory | None = None,
+    *,
+    window_rows: int = 4,
+    policy: LendingPolicy = ROOM,
+    least: float = 0.0,
+    **rest: object,
 ) -> Card:
     options = PlanOptions(
-        4096, min_cache_slots=4, ring_slots=4, window_rows=window_rows, policy=policy, segment_bytes=1 << 16
+        4096,
+        min_cache_slots=4,
+        ring_slots=4,
+        window_rows=window_rows,
+        policy=policy,
+        segment_bytes=1 << 16,
+        least_probability=least,
     )
     return symbolic_card(inventory or drafting_inventory(), options, arena_bytes=ARENA_BYTES, **rest)  # type: ignore[arg-type]
 
@@ -45,11 +59,12 @@ def graphs(served: Card) -> list[str]:
     window_rows=st.integers(1, 8),
     policy=st.sampled_from((ROOM, ALL)),
     is_hybrid=st.booleans(),
+    least=st.sampled_from((0.0, 0.5)),
     seed=st.integers(0, 1 << 16),
 )
-def test_replies_with_drafts_pass_every_check(num_tokens, max_tokens, window_rows, policy, is_hybrid, seed):
+def test_replies_with_drafts_pass_every_check(num_tokens, max_tokens, window_rows, policy, is_hybrid, least, seed):
     inventory = recurrent_inventory() if is_hybrid else drafting_inventory()
-    served = card(inventory, window_rows=window_rows, policy=policy, seed=seed)
+    served = card(inventory, window_rows=window_rows, policy=policy, least=least, seed=seed)
     assert served.serve(prompt(num_tokens, max_tokens=max_tokens)) == max_tokens
     assert served.serve(prompt(200, max_tokens=5, first=1)) == 5
 
@@ -77,6 +92,44 @@ def test_drafts_follow_as_many_rows_as_stand():
             served.runner.resume(*outcome.token_ids)
     assert [name for name in graphs(served) if name.startswith("draft")] == [f"draft {rows}" for rows in standing]
     assert len(set(standing)) > 1
+
+
+@pytest.mark.parametrize("inventory", [drafting_inventory(), recurrent_inventory()])
+def test_windows_have_rows_for_the_drafts_before_the_first_unlikely_one(inventory):
+    served = card(inventory, least=0.5)
+    served.runner.begin(prompt(300, max_tokens=60))
+    expected = []
+    for found in ([0.9, 0.6, 0.5], [0.9, 0.4, 0.9], [0.49, 1.0, 1.0], [0.5, 0.7, float("nan")]):
+        outcome = None
+        while not isinstance(outcome, HasSampled):
+            served.play()
+            outcome = served.runner.advance(is_cancelled=False)
+        place = served.payload.host(served.plan.staging.result)
+        struct.pack_into("<3d", place, 8 * PROBABILITY_WORD, *found)
+        served.runner.resume(*outcome.token_ids)
+        num_worthy = next((n for n, probability in enumerate(found) if not probability >= 0.5), 3)
+        expected.append(f"window {1 + num_worthy}")
+    assert [name for name in graphs(served) if name.startswith("window")] == ["window 1", *expected]
+    assert expected == ["window 4", "window 2", "window 1", "window 3"]
+
+
+def test_a_reply_that_is_given_up_between_drafts_and_window_leaves_all_at_rest():
+    """The runner never does: it looks at drafts in one go. The machine must know all the same."""
+    served = card(recurrent_inventory(), least=0.5)
+    served.runner.begin(prompt(300, max_tokens=60))
+    outcome = None
+    while not isinstance(outcome, HasSampled):
+        served.play()
+        outcome = served.runner.advance(is_cancelled=False)
+    served.runner._step(Continued(outcome.token_ids))
+    if isinstance(served.runner._state, Homing):
+        served.runner._gather()
+        served.runner._step(Arrived())
+    assert isinstance(served.runner._state, Windowing) and served.runner._state.is_drafting
+    served.runner._gather()
+    served.runner._step(Ended())
+    assert isinstance(served.runner._state, Idle)
+    assert served.serve(prompt(310, max_tokens=9)) == 9
 
 
 def test_no_window_is_wider_than_what_the_reply_may_still_have():
@@ -176,8 +229,9 @@ def test_a_client_that_leaves_while_it_is_drafted_for_leaves_a_session(cancel, s
 
 @pytest.mark.slow
 @SHARDS
-def test_whatever_fails_the_next_request_is_drafted_for(shard):
-    served = card()
+@pytest.mark.parametrize("least", [0.0, pytest.param(0.5, marks=pytest.mark.soak)])
+def test_whatever_fails_the_next_request_is_drafted_for(shard, least):
+    served = card(least=least)
     start = len(served.commands)
     served.serve(prompt(40, max_tokens=9))
     commands, hit = served.commands[start:], []
@@ -189,7 +243,7 @@ def test_whatever_fails_the_next_request_is_drafted_for(shard):
                 hit.append(command)
                 raise DeviceError("planted", command)
 
-        served = card(faults=fault)
+        served = card(faults=fault, least=least)
         failing.append(len(served.commands) + index)
         try:
             served.serve(prompt(40, max_tokens=9))

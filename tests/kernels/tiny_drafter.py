@@ -39,7 +39,7 @@ class TinyDrafter(TinyEngine):
         self.own = self._pass_buffers(MAX_WINDOW_ROWS)
         self.next_tokens = carve(4 * self.context_tokens)
         self.sampled = carve(4 * MAX_WINDOW_ROWS)
-        self.token = carve(4)
+        self.token, self.probability = carve(4), carve(8)
         addresses = self.addresses.get(layer, Extent(0, 0))
         self.draft = DraftBuffers(logits=carve(4 * spec.vocab_size), addresses=addresses)
 
@@ -86,7 +86,7 @@ class TinyDrafter(TinyEngine):
             self._run(FFN, LayerArgs(layer, rows, own), reads, [own.normed, own.hidden])
         else:
             self._mixture(layer, rows, own, is_window=True)
-        head = DraftHeadArgs(rows, own, self.draft, self.token)
+        head = DraftHeadArgs(rows, own, self.draft, self.token, self.probability)
         reads = [own.hidden, *self._dense(DRAFT_HEAD, None)]
         self._run(DRAFT_HEAD, head, reads, [self.token, own.hidden, own.normed, self.draft.logits])
         logits = self.memory.raw(self.draft.logits).view(torch.float32)[: self.spec.vocab_size].clone()

@@ -6,7 +6,7 @@ import torch
 from kernels.reference import sample as reference_sample
 from kernels.reference.sample import TokenTables
 from kernels.triton import launch_sampling
-from kernels.triton.launch_sampling import SampleScratch
+from kernels.triton.launch_sampling import DraftScratch, SampleScratch
 from kernels.triton.sizes import SAMPLE_BLOCK
 from strata.core.serving.request import SamplingParams, pack_sampling
 from tests.kernels_triton.builders import DEVICE, SCRATCH, header_at, normal, poisoned
@@ -124,11 +124,23 @@ def test_nothing_above_minus_infinity_drafts_token_0():
 
 
 def drafted_of(logits) -> int:
+    """The token; its probability is as it should be."""
     blocks = -(-len(logits) // SAMPLE_BLOCK)
-    token = poisoned(2, dtype=torch.int32)
-    launch_sampling.most_likely(logits, poisoned(blocks), poisoned(blocks, dtype=torch.int32), token[:1])
-    assert token[1] == 77
+    token, probability = poisoned(2, dtype=torch.int32), poisoned(2, dtype=torch.float64)
+    scratch = DraftScratch(poisoned(blocks), poisoned(blocks), poisoned(blocks, dtype=torch.int32))
+    launch_sampling.most_likely(logits, scratch, token[:1], probability[:1])
+    assert token[1] == 77 and probability[1].isnan()
+    assert float(probability[0]) == pytest.approx(_softmax_of_largest(logits), rel=1e-5)
     return int(token[0])
+
+
+def _softmax_of_largest(logits) -> float:
+    row = logits.double()
+    if row.isnan().any() or row.max() == -torch.inf:
+        return 0.0
+    if row.max() == torch.inf:
+        return 1.0 / int((row == torch.inf).sum())
+    return float(row.softmax(0).max())
 
 
 @pytest.mark.parametrize("top_k", [1, 300])

@@ -153,9 +153,11 @@ def small_variants(shared_bytes: int) -> Iterator[Variant]:
         accepted = {"IS_NOTED": is_noted, "MAX_ROWS": MAX_WINDOW_ROWS, "num_warps": 1}
         yield Variant(name, bookkeeping.accept_kernel, accepted)
     yield Variant("place_behind", bookkeeping.place_behind_kernel, {"num_warps": 1})
-    yield Variant("greedy_blocks", greedy.greedy_blocks_kernel, vocab)
+    yield Variant("greedy_blocks", greedy.greedy_blocks_kernel, vocab, {"sums": "*fp32"})
     picked = {"VOCAB": 151_936, **blocks, "num_warps": 1}
-    yield Variant("greedy_pick", greedy.greedy_pick_kernel, picked, {"token": "*i32"})
+    yield Variant(
+        "greedy_pick", greedy.greedy_pick_kernel, picked, {"token": "*i32", "probability": "*fp64", "sums": "*fp32"}
+    )
     yield Variant("fill", memory.fill_kernel, {"BLOCK": 4096})
     yield Variant("digest_parts", memory.digest_parts_kernel, {"BLOCK": 1024})
     yield Variant("fingerprint", fingerprint.fingerprint_kernel, {"BLOCK": 256, "num_warps": 8})

@@ -13,9 +13,10 @@ from strata.core.errors import DeviceError
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving import borrowing, swapping
+from strata.core.serving.request import GenerationRequest
 from strata.trace.command_trace import CommandTrace
 from strata.trace.entries import Entry, Noted
-from tests.engine.symbolic_card import drafting_inventory, prompt
+from tests.engine.symbolic_card import drafting_inventory, lending_inventory, prompt
 from tests.trace.builders import recorded
 from tests.trace.watched_card import WatchedCard
 
@@ -177,9 +178,10 @@ ALL = LendingPolicy(room_min_tokens=0, is_elastic=True, lends_block=True, lends_
     num_tokens=st.integers(1, 1300),
     steps=st.integers(0, 40),
     max_entries=st.sampled_from((40, 150, 400, 100_000)),
+    least=st.sampled_from((0.0, 0.5)),
     seed=st.integers(0, 1 << 16),
 )
-@example(policy=ALL, is_hybrid=False, window_rows=1, num_tokens=2, steps=0, max_entries=40, seed=0)
+@example(policy=ALL, is_hybrid=False, window_rows=1, num_tokens=2, steps=0, max_entries=40, least=0.0, seed=0)
 def test_every_way_to_lend_and_draft_is_played_and_followed_from_any_cut(
     policy: LendingPolicy,
     is_hybrid: bool,
@@ -187,6 +189,7 @@ def test_every_way_to_lend_and_draft_is_played_and_followed_from_any_cut(
     num_tokens: int,
     steps: int,
     max_entries: int,
+    least: float,
     seed: int,
     tmp_path: Path,
 ) -> None:
@@ -195,7 +198,13 @@ def test_every_way_to_lend_and_draft_is_played_and_followed_from_any_cut(
     if is_hybrid:
         inventory = replace(inventory, state_bytes=(512, 0, 768, 0), journal_bytes=64)
     options = PlanOptions(
-        4096, min_cache_slots=4, ring_slots=4, window_rows=window_rows, policy=policy, segment_bytes=1 << 16
+        4096,
+        min_cache_slots=4,
+        ring_slots=4,
+        window_rows=window_rows,
+        policy=policy,
+        segment_bytes=1 << 16,
+        least_probability=least,
     )
     card = WatchedCard(
         tmp_path / "trace.jsonl",
@@ -213,4 +222,22 @@ def test_every_way_to_lend_and_draft_is_played_and_followed_from_any_cut(
     card.card.runner.recover()
     assert card.replay().deviations == ()
     served = replay_served(card.trace())
+    assert (served.failure, served.departure) == (None, "")
+
+
+@pytest.mark.parametrize("least", [0.0, 0.5])
+def test_drafts_of_the_host_and_those_that_it_cuts_are_followed(tmp_path: Path, least: float) -> None:
+    """Looked up without a drafter; with one, as far as they were worth a row."""
+    few = replace(drafting_inventory() if least else lending_inventory(), vocab_size=3)
+    options = PlanOptions(600, min_cache_slots=4, window_rows=4, least_probability=least)
+    card = WatchedCard(tmp_path / "trace.jsonl", inventory=few, options=options, arena_bytes=12 << 17, seed=5)
+    ids = tuple(i * i % 3 for i in range(40))
+    card.card.serve(GenerationRequest("r", ids, 40))
+    facts = card.card.runner.draft_facts()
+    assert 0 < facts.num_accepted < facts.num_drafts
+    card.card.runner.begin(GenerationRequest("r", ids[:9], 1))
+    card.card.runner.recover()  # which is when a trace is written
+    trace = card.trace()
+    assert (num_notes(trace, "worthy") > 3) is bool(least)
+    served = replay_served(trace)
     assert (served.failure, served.departure) == (None, "")

@@ -12,7 +12,7 @@ each number of them. Drafts are greedy: what is accepted is the sampler's busine
 from strata.core import programs
 from strata.core.commands import Access, Launch, Stream
 from strata.core.memory.fixed import BLOCK
-from strata.core.memory.layout import INT32_BYTES, DraftLayout
+from strata.core.memory.layout import INT32_BYTES, INT64_BYTES, DraftLayout
 from strata.core.programs import DraftHeadArgs, DraftInputArgs, LayerArgs
 from strata.core.serving.launches import (
     Lane,
@@ -67,11 +67,10 @@ def draft_launches(recipe: Recipe, *, rows: int) -> tuple[Launch, ...]:
     assert plan.draft is not None
     launches: list[Launch] = []
     for step in range(plan.options.window_rows - 1):
-        step_rows = rows if step == 0 else 1
-        behind = rows if step == 0 else 1 - step
-        launches.append(_draft_input(recipe, plan.draft, step=step, rows=step_rows, behind=behind))
-        launches += _drafter_layer(recipe, draft_lane(plan.draft), rows=step_rows)
-        launches.append(_draft_head(recipe, plan.draft, step=step, rows=step_rows))
+        step_rows, behind = (rows, rows) if step == 0 else (1, 1 - step)
+        taken_in = _draft_input(recipe, plan.draft, step=step, rows=step_rows, behind=behind)
+        layer = _drafter_layer(recipe, draft_lane(plan.draft), rows=step_rows)
+        launches += (taken_in, *layer, _draft_head(recipe, plan.draft, step=step, rows=step_rows))
     return tuple(launches)
 
 
@@ -117,15 +116,16 @@ def _drafter_layer(recipe: Recipe, lane: Lane, *, rows: int) -> tuple[Launch, ..
 
 
 def _draft_head(recipe: Recipe, draft: DraftLayout, *, step: int, rows: int) -> Launch:
-    lane = draft_lane(draft)
-    token = _token(window_lane(recipe.plan), step + 1)
-    hidden = lane.rows_of(lane.buffers.hidden, rows)
+    lane, trunk = draft_lane(draft), window_lane(recipe.plan)
+    token, word = _token(trunk, step + 1), (programs.PROBABILITY_WORD + step) * INT64_BYTES
+    probability = recipe.plan.verifier.window.result.part(offset_bytes=word, size_bytes=INT64_BYTES)
+    hidden, normed = (lane.rows_of(extent, rows) for extent in (lane.buffers.hidden, lane.buffers.normed))
     return Launch(
         lane.stream,
         programs.DRAFT_HEAD,
-        DraftHeadArgs(rows, lane.buffers, draft.draft, token.extent),
+        DraftHeadArgs(rows, lane.buffers, draft.draft, token.extent, probability),
         reads=(hidden, *weights_read(recipe, programs.DRAFT_HEAD, None)),
-        writes=(token, hidden, lane.rows_of(lane.buffers.normed, rows), lane.whole(draft.draft.logits), *lane.scratch),
+        writes=(token, trunk.whole(probability), hidden, normed, lane.whole(draft.draft.logits), *lane.scratch),
     )
 
 

@@ -4,7 +4,7 @@ import struct
 
 from strata.core.commands import Access, Command, Copy, CopyPair, Fill, Stream
 from strata.core.extent import Extent, HostExtent
-from strata.core.memory.layout import FLOAT_BYTES
+from strata.core.memory.layout import FLOAT_BYTES, INT32_BYTES
 from strata.core.memory.planner import Plan
 from strata.core.programs import HEADER_BYTES
 from strata.core.serving.request import GenerationRequest, pack_sampling
@@ -14,6 +14,16 @@ from strata.core.serving.steps import Upload
 def pack_header(position: int) -> bytes:
     """The header extent of a pass whose first row stands at `position`."""
     return struct.pack("<q", position).ljust(HEADER_BYTES, b"\0")
+
+
+def token_rows(
+    staged: HostExtent, rows: Extent, ids: tuple[int, ...], *, first_row: int = 0
+) -> tuple[Upload, tuple[HostExtent, Extent]]:
+    """`ids` for the rows of a pass from `first_row` on: their upload, and the way they go from there."""
+    offset_bytes, size_bytes = first_row * INT32_BYTES, len(ids) * INT32_BYTES
+    source = staged.part(offset_bytes=offset_bytes, size_bytes=size_bytes)
+    target = rows.part(offset_bytes=offset_bytes, size_bytes=size_bytes)
+    return Upload(source, struct.pack(f"<{len(ids)}i", *ids)), (source, target)
 
 
 def copy_to_verifier(*pairs: tuple[HostExtent, Extent]) -> Copy:

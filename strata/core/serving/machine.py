@@ -15,6 +15,8 @@ Behind a room or an elastic loan the first window does not wait for all that com
 
     Windowing --Continued--> Homing --> Windowing       one more way to Settling: Ended in Windowing, or in Homing
 
+With a least probability of drafts a window is launched once they were looked at: Windowing --Drafted--> Windowing.
+
 `Ended` is legal in every state but Idle, `Broke` in every state. What may still run is drained, then what was lent is
 taken back and refilled (`lending.md` 4, 6-8). A refill that fails is broken and closed again. An event that a state
 does not know is our mistake and raises; nothing has changed then.
@@ -48,6 +50,7 @@ from strata.core.serving.steps import (
     Began,
     Broke,
     Continued,
+    Drafted,
     Ended,
     Orders,
     Routed,
@@ -77,7 +80,7 @@ class Machine:
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
         at = state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.reached()
-        if isinstance(state, Windowing) and isinstance(event, Continued | Ended):
+        if isinstance(state, Windowing) and not state.is_drafting and isinstance(event, Continued | Ended):
             at = replace(at, cache=at.cache.after_window(event.reads))
         after, orders = self._dispatch(state if at is state.at else replace(state, at=at), event)
         after.at.check()
@@ -106,13 +109,17 @@ class Machine:
                 return self._next_chunk(state)
             case Closing(request=GenerationRequest() as request), Arrived():
                 return self._first_window(state.at, request)
-            case Windowing(), Continued(token_ids):
+            case Windowing(), Continued():
                 go_on = self._await_home if state.at.is_coming_home else self._next_window
-                return go_on(state, token_ids)
+                return go_on(state, event)
             case Homing(), Arrived():
-                return self._next_window(replace(state.window, at=state.at), state.token_ids)
+                return self._next_window(replace(state.window, at=state.at), state.behind)
             case Homing(), Ended():
-                return self._end(replace(state.window, at=state.at), state.token_ids)
+                return self._end(replace(state.window, at=state.at), state.behind.token_ids)
+            case Windowing(is_drafting=True), Drafted(num_drafts):
+                return self._window(replace(state, rows=1 + num_drafts, is_drafting=False), NO_ORDERS)
+            case Windowing(is_drafting=True), Ended():
+                return self._rest(state.at, NO_ORDERS)
             case Windowing(), Ended(token_ids):
                 return self._end(state, token_ids)
             case ShortReading(), Arrived():
@@ -306,44 +313,53 @@ class Machine:
         state = Windowing(at, request, request.prompt_ids[-1], num_left=request.max_tokens)
         return self._window(state, orders.then(first_inputs(self.plan, request)), later)
 
-    def _await_home(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
+    def _await_home(self, state: Windowing, behind: Continued) -> tuple[State, Orders]:
         """The first window is done, and the client has its token; block and parts may still be on their way."""
         at, notice = notify(replace(state.at, checks=()), (Stream.COPY,))
-        return Homing(at, state, token_ids), Orders(checks=state.at.checks).then(notice)
+        return Homing(at, state, behind), Orders(checks=state.at.checks).then(notice)
 
-    def _next_window(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
-        """Behind a window of which `token_ids` were taken. Nothing is lent any more, so the drafter may run."""
+    def _next_window(self, state: Windowing, behind: Continued) -> tuple[State, Orders]:
+        """Nothing is lent any more, so the drafter may run."""
         at, acts = settled(state.at)
+        token_ids, given = behind.token_ids, behind.drafts
         at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
         num_left = state.num_left - len(token_ids)
-        rows = next_rows(self.plan, position=len(at.session.ids), num_left=num_left)
+        rows = next_rows(self.plan, position=len(at.session.ids), num_left=num_left, num_given=len(given))
         at, swapped = swap(self.plan, self.places, at)
         orders = Orders(acts=acts).then(self._committed(state, token_ids)).then(swapped)
         if rows > 1:
-            orders = orders.then(drafts(standing_rows=len(token_ids), table_version=at.table_version))
-        return self._window(Windowing(at, state.request, token_ids[-1], num_left, rows), orders)
+            version = at.table_version
+            orders = orders.then(drafts(self.plan, given, standing_rows=len(token_ids), table_version=version))
+        is_drafting = rows > 1 and self.plan.options.least_probability > 0
+        return self._window(Windowing(at, state.request, token_ids[-1], num_left, rows, is_drafting), orders)
 
     def _end(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
         """The reply took `token_ids` of what its last window gave."""
         at = replace(state.at, session=state.at.session.grown(state.token_id, *token_ids[:-1]))
-        committed = self._committed(state, token_ids)
+        return self._rest(at, self._committed(state, token_ids))
+
+    def _rest(self, at: Standing, orders: Orders) -> tuple[State, Orders]:
+        """Behind a reply: what is on its way lands, and comes home."""
         if at.cache.moving:
             at, landing = land(self.plan, self.places, at)
-            committed = committed.then(landing)
-        if not committed.commands and not at.is_coming_home:
+            orders = orders.then(landing)
+        if not orders.commands and not at.is_coming_home:
             at, acts = settled(at)
             return Idle(at), Orders(acts=acts)
-        at, notice = notify(replace(at, checks=()), window_streams(at))
-        return Settling(at), replace(committed, checks=state.at.checks).then(notice)
+        after, notice = notify(replace(at, checks=()), window_streams(at))
+        return Settling(after), replace(orders, checks=at.checks).then(notice)
 
     def _committed(self, state: Windowing, token_ids: tuple[int, ...]) -> Orders:
         version = state.at.table_version
         return commit(self.plan, rows=state.rows, taken_rows=len(token_ids), table_version=version)
 
     def _window(self, state: Windowing, orders: Orders, later: Orders = NO_ORDERS) -> tuple[State, Orders]:
-        """`later` takes the link once the window has its inputs."""
-        version, is_counted = state.at.table_version, brings_reads(self.plan, state.at.cache)
-        launched = window(self.plan, rows=state.rows, table_version=version, is_counted=is_counted)
+        """`later` takes the link once the window has its inputs. Where its drafts are looked at first, only those are
+        awaited, for which the verifier's stream waits."""
+        launched = Orders()
+        if not state.is_drafting:
+            version, is_counted = state.at.table_version, brings_reads(self.plan, state.at.cache)
+            launched = window(self.plan, rows=state.rows, table_version=version, is_counted=is_counted)
         if later.commands:
             inputs = Orders((), (Record(Stream.VERIFIER, "inputs"), Wait(Stream.COPY, "inputs")))
             launched = inputs.then(launched).then(later)

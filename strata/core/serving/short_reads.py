@@ -6,13 +6,10 @@ A window that reads goes through the layers as any other, over the same table, a
 prompt's, so all of them stand. The host gives each its position and tokens.
 """
 
-import struct
-
 from strata.core.commands import Command, GraphLaunch, Launch, Stream
-from strata.core.memory.layout import INT32_BYTES
 from strata.core.memory.planner import Plan
 from strata.core.serving.drafting import fill_draft_kv
-from strata.core.serving.inputs import copy_to_verifier, pack_header
+from strata.core.serving.inputs import copy_to_verifier, pack_header, token_rows
 from strata.core.serving.launches import Recipe, layer_launches, window_lane
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.steps import Orders, Upload
@@ -37,18 +34,12 @@ def read_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[Lau
 def read_window(plan: Plan, prompt_ids: tuple[int, ...], *, start: int, rows: int, table_version: int) -> Orders:
     """Tokens [start, start + rows), of which the prompt has at least one more."""
     staging, buffers = plan.staging, plan.verifier.buffers
-    sides = [(staging.window_tokens, buffers.tokens, prompt_ids[start : start + rows])]
+    given = [token_rows(staging.window_tokens, buffers.tokens, prompt_ids[start : start + rows])]
     if plan.draft is not None:
-        sides.append((staging.next_tokens, buffers.next_tokens, prompt_ids[start + 1 : start + rows + 1]))
-    size_bytes = rows * INT32_BYTES
-    placed = [
-        (host.part(offset_bytes=0, size_bytes=size_bytes), card.part(offset_bytes=0, size_bytes=size_bytes))
-        for host, card, _ in sides
-    ]
-    uploads = [Upload(host, struct.pack(f"<{rows}i", *ids)) for (host, _), (*_, ids) in zip(placed, sides, strict=True)]
+        given.append(token_rows(staging.next_tokens, buffers.next_tokens, prompt_ids[start + 1 : start + rows + 1]))
     commands: tuple[Command, ...] = (
         *(clear_state(plan, Stream.VERIFIER) if start == 0 else ()),
-        copy_to_verifier((staging.window_header, buffers.header), *placed),
+        copy_to_verifier((staging.window_header, buffers.header), *(way for _, way in given)),
         GraphLaunch(Stream.VERIFIER, read_graph(rows), table_version),
     )
-    return Orders((Upload(staging.window_header, pack_header(start)), *uploads), commands)
+    return Orders((Upload(staging.window_header, pack_header(start)), *(upload for upload, _ in given)), commands)

@@ -10,6 +10,7 @@ from strata.core.serving.chunk import ChunkState
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.standing import Standing, first_standing
+from strata.core.serving.steps import Continued
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,15 @@ class Settling:
 @dataclass(frozen=True, slots=True)
 class Windowing:
     """The window in flight, or sampled last, has `rows` rows: it feeds `token_id` to the cell behind the session's, and
-    drafts to those that follow. `num_left`: tokens that the reply had still to come when it was launched."""
+    drafts to those that follow. `num_left`: tokens that the reply had still to come when it was launched.
+    `is_drafting`: its drafts are awaited, which may be fewer, and it is not launched yet."""
 
     at: Standing
     request: GenerationRequest
     token_id: int
     num_left: int
     rows: int = 1
+    is_drafting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class Homing:
 
     at: Standing
     window: Windowing
-    token_ids: tuple[int, ...]
+    behind: Continued
 
 
 State = Idle | Parking | Restoring | Lending | Reading | ShortReading | Closing | Settling | Windowing | Homing

@@ -34,11 +34,20 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """The window's tokens were all taken and the reply goes on behind the last. `reads`: of each blob since they came
-    last, with a window that brings them."""
+    """The window's tokens were all taken and the reply goes on behind the last; `drafts` may follow it, fewer than the
+    reply may still have. Where a drafter drafts, there are none. `reads`: of each blob since they came last, with a
+    window that brings them."""
 
     token_ids: tuple[int, ...]
+    drafts: tuple[int, ...] = ()
     reads: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """The awaited drafts are there, and the first `num_drafts` of them are worth a row."""
+
+    num_drafts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,7 @@ class Broke:
     num_acts: int = 0
 
 
-ServingEvent = Began | Started | Routed | Arrived | Continued | Ended | Broke
+ServingEvent = Began | Started | Routed | Arrived | Continued | Drafted | Ended | Broke
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,16 @@
 
     first round     inputs -> window 1
     later rounds    commit r, wait window_done -> draft r -> draft_done -> window T      r rows of the last window stand
+    no drafter      commit r, drafts that the host gives -> window of as many rows more
+    least probability       ... -> draft r -> the host looks -> window of as many rows as drafts are worth, and one
 
-Without a drafter every window has one row. A window is one launch, whatever its rows; so are the drafts behind it.
+A window is one launch, whatever its rows; so are the drafts of a drafter behind it.
 """
 
-import struct
-
-from strata.core.commands import Access, Command, Copy, CopyPair, Fill, GraphLaunch, Record, Stream, Wait
-from strata.core.memory.layout import INT32_BYTES
+from strata.core.commands import Access, Copy, CopyPair, Fill, GraphLaunch, Record, Stream, Wait
 from strata.core.memory.planner import Plan
 from strata.core.serving.drafting import draft_graph
-from strata.core.serving.inputs import copy_to_verifier, pack_header, sampler_inputs
+from strata.core.serving.inputs import copy_to_verifier, pack_header, sampler_inputs, token_rows
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.steps import Orders, Upload
@@ -28,14 +27,18 @@ def commit_graph(taken_rows: int) -> str:
 
 def graph_rows(plan: Plan) -> range:
     """How many rows a window may have."""
-    return range(1, 1 + (plan.options.window_rows if plan.draft else 1))
+    return range(1, 1 + plan.options.window_rows)
 
 
-def next_rows(plan: Plan, *, position: int, num_left: int) -> int:
+def next_rows(plan: Plan, *, position: int, num_left: int, num_given: int = 0) -> int:
     """Rows of a window behind the first, whose first row is at `position`, of a reply that has `num_left` tokens to
-    come. The drafter always drafts for a whole window, and its last step writes the cell of two positions before that
-    of the last row: it stays off where the context ends before."""
+    come: with `num_given` drafts of the host, or with those of the drafter. That one always drafts for a whole window,
+    and its last step writes the cell of two positions before that of the last row: it stays off where the context ends
+    before."""
     most = graph_rows(plan)[-1]
+    if plan.draft is None:
+        assert num_given < min(num_left, most), (num_given, num_left, most)
+        return 1 + num_given
     has_cells = position + most - 3 < plan.options.context_tokens
     return min(num_left, most) if has_cells else 1
 
@@ -43,31 +46,24 @@ def next_rows(plan: Plan, *, position: int, num_left: int) -> int:
 def first_inputs(plan: Plan, request: GenerationRequest) -> Orders:
     """Sampler inputs go up here and not when the request begins: a read that is given up then leaves no copy behind
     that nobody waited for, while the next request writes its staging."""
-    staging, verifier, position = plan.staging, plan.verifier, len(request.prompt_ids) - 1
-    token = staging.window_tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)
+    staging, buffers, position = plan.staging, plan.verifier.buffers, len(request.prompt_ids) - 1
+    upload, way = token_rows(staging.window_tokens, buffers.tokens, request.prompt_ids[-1:])
     uploads, commands = sampler_inputs(plan, request)
-    uploads += (
-        Upload(staging.window_header, pack_header(position)),
-        Upload(token, struct.pack("<i", request.prompt_ids[-1])),
-    )
-    target = verifier.buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)
+    uploads += (Upload(staging.window_header, pack_header(position)), upload)
     commands += clear_state(plan, Stream.VERIFIER) if position == 0 else ()
-    commands += (copy_to_verifier((staging.window_header, verifier.buffers.header), (token, target)),)
+    commands += (copy_to_verifier((staging.window_header, buffers.header), way),)
     return Orders(uploads, commands)
 
 
 def window(plan: Plan, *, rows: int, table_version: int, is_counted: bool) -> Orders:
     """A window of `rows` rows, and its result on the way to the host. `is_counted`: with the reads of blobs since they
     came last; the card counts from 0 again."""
-    result, usage = (Access(extent, "verifier") for extent in (plan.verifier.window.result, plan.verifier.window.usage))
+    usage = Access(plan.verifier.window.usage, "verifier")
     counts = (CopyPair(usage, plan.staging.usage),) if is_counted else ()
-    commands: tuple[Command, ...] = (
-        GraphLaunch(Stream.VERIFIER, window_graph(rows), table_version),
-        Copy(Stream.VERIFIER, (CopyPair(result, plan.staging.result), *counts)),
-        *((Fill(Stream.VERIFIER, usage, 0),) if is_counted else ()),
-    )
+    launch = GraphLaunch(Stream.VERIFIER, window_graph(rows), table_version)
+    cleared = (Fill(Stream.VERIFIER, usage, 0),) if is_counted else ()
     done = (Record(Stream.VERIFIER, "window_done"),) if plan.draft else ()
-    return Orders((), (*commands, *done))
+    return Orders((), (launch, _copy_result(plan, Stream.VERIFIER, *counts), *cleared, *done))
 
 
 def commit(plan: Plan, *, rows: int, taken_rows: int, table_version: int) -> Orders:
@@ -77,14 +73,22 @@ def commit(plan: Plan, *, rows: int, taken_rows: int, table_version: int) -> Ord
     return Orders((), (GraphLaunch(Stream.VERIFIER, commit_graph(taken_rows), table_version),))
 
 
-def drafts(*, standing_rows: int, table_version: int) -> Orders:
-    """Drafts behind a window of which `standing_rows` rows stand; the block is at home."""
+def drafts(plan: Plan, given: tuple[int, ...], *, standing_rows: int, table_version: int) -> Orders:
+    """Drafts behind a window of which `standing_rows` stand: those `given`, or the drafter's; its block is at home."""
+    if plan.draft is None:
+        upload, way = token_rows(plan.staging.window_tokens, plan.verifier.buffers.tokens, given, first_row=1)
+        return Orders((upload,), (copy_to_verifier(way),))
     return Orders(
         (),
         (
             Wait(Stream.DRAFTER, "window_done"),
             GraphLaunch(Stream.DRAFTER, draft_graph(standing_rows), table_version),
+            *((_copy_result(plan, Stream.DRAFTER),) if plan.options.least_probability else ()),
             Record(Stream.DRAFTER, "draft_done"),
             Wait(Stream.VERIFIER, "draft_done"),
         ),
     )
+
+
+def _copy_result(plan: Plan, stream: Stream, *more: CopyPair) -> Copy:
+    return Copy(stream, (CopyPair(Access(plan.verifier.window.result, "verifier"), plan.staging.result), *more))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from kernels.triton import launch_bookkeeping, launch_dense, launch_rows, launch_sampling
+from kernels.triton.launch_sampling import DraftScratch
 from kernels.triton.sizes import SAMPLE_BLOCK
 from strata.core.programs import DraftHeadArgs, DraftInputArgs
 from strata.cuda.programs.layers import hidden_rows, namer
@@ -59,9 +60,13 @@ class DraftPrograms:
         self.weights.project(memory, normed, drafter.head_stem, logits)
         work = areas_of(model, memory, buffers, "draft head", drafter.layer)
         blocks = -(-model.vocab_size // SAMPLE_BLOCK)
-        highest, where = work.take("highest", torch.float32, blocks), work.take("where", torch.int32, blocks)
+        found = DraftScratch(
+            highest=work.take("highest", torch.float32, blocks),
+            sums=work.take("sums", torch.float32, blocks),
+            where=work.take("where", torch.int32, blocks),
+        )
         token = typed(memory.write(args.token), torch.int32, 1)
-        launch_sampling.most_likely(logits[0], highest, where, token)
+        launch_sampling.most_likely(logits[0], found, token, typed(memory.write(args.probability), torch.float64, 1))
         hidden[:1].copy_(normed)
 
     def _norm(self, memory: Memory, name: str, x: Tensor, out: Tensor) -> None:

@@ -64,10 +64,20 @@ class DraftPrograms:
         self._norm(memory, draft_norm(spec), hidden[args.rows - 1 :], normed)
         logits = floats(memory.write(args.draft.logits), 1, spec.vocab_size)
         self.weights.project(memory, normed, draft_head(spec).removesuffix(".weight"), logits)
-        best = torch.nonzero(logits[0] == logits[0].max())
+        top = logits[0].max()
+        best = torch.nonzero(logits[0] == top)
         # No finite logit leaves nothing to choose: a draft is only a guess, and token 0 is one too.
         memory.write(args.token).view(torch.int32)[0] = int(best[0, 0]) if len(best) else 0
+        memory.write(args.probability).view(torch.float64)[0] = _likely(logits[0], top)
         hidden[0] = normed[0] if spec.drafts_behind_output_norm else hidden[args.rows - 1].clone()
 
     def _norm(self, memory: Memory, name: str, x: torch.Tensor, out: torch.Tensor) -> None:
         rms_norm(x, self.weights.vector(memory, name), self.spec.rms_epsilon, out, self.scratch)
+
+
+def _likely(logits: torch.Tensor, top: torch.Tensor) -> float:
+    """Softmax of the largest of `logits` [V]; 0 where one is NaN or none is above -inf."""
+    if torch.isnan(top) or top == -torch.inf:
+        return 0.0
+    behind = torch.where(logits == top, 0.0, logits.double() - top)  # inf - inf would be no number
+    return 1 / float(behind.exp().sum())

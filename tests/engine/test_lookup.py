@@ -1,0 +1,64 @@
+"""Drafts looked up in the conversation: a function of token ids alone."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.engine.lookup import LEAST_MATCH_TOKENS, LOOK_BACK_TOKENS, MOST_MATCH_TOKENS, look_up
+
+IDS = st.lists(st.integers(0, 3), max_size=40)
+
+
+def naive(ids: Sequence[int], most: int) -> tuple[int, ...]:
+    """The rule, written by cutting lists: each earlier end, each length, the longest and then the latest."""
+    found = 0
+    for length in range(LEAST_MATCH_TOKENS, MOST_MATCH_TOKENS + 1):
+        for end in range(length, len(ids)):
+            if list(ids[end - length : end]) == list(ids[len(ids) - length :]):
+                found = end
+    text = list(ids)
+    for i in range(most if found else 0):
+        text.append(text[found + i])
+    return tuple(text[len(ids) :])
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "drafts"),
+    [
+        ("", 3, ""),
+        ("a", 3, ""),
+        ("ab", 3, ""),
+        ("aab", 3, ""),
+        ("ba.a", 3, ""),  # one equal token is too few
+        ("abcde.bc", 3, "de."),
+        ("abcde.bc", 7, "de.bcde"),  # and on in what was just said
+        ("abx...aby.ab", 2, "y."),  # the latest of equally long ones
+        ("zabx.aby.zab", 2, "x."),  # the longest comes first
+        ("aaaa", 3, "aaa"),
+        ("abab", 5, "ababa"),
+        ("abcde.bc", 0, ""),
+    ],
+)
+def test_what_followed_the_last_tokens_is_drafted(text, most, drafts):
+    assert look_up([ord(letter) for letter in text], most=most) == tuple(ord(letter) for letter in drafts)
+
+
+@given(ids=IDS, most=st.integers(0, 7))
+def test_the_rule_is_the_naive_one(ids, most):
+    drafts = look_up(ids, most=most)
+    assert drafts == naive(ids, most) == look_up(ids, most=7)[:most]
+    assert len(drafts) in (0, most)
+
+
+def test_a_long_conversation_is_looked_through_no_further_than_a_bound():
+    tail = [1, 2, 3]
+    for gap, found in ((LOOK_BACK_TOKENS - 6, True), (LOOK_BACK_TOKENS - 4, False)):
+        ids = [1, 2, 3, *range(10, 10 + gap), *tail]
+        assert (look_up(ids, most=1) == (10,)) is found
+
+
+def test_a_run_longer_than_is_counted_is_no_better_than_one_as_long():
+    run = list(range(20))
+    assert look_up([*run, 50, *run[-MOST_MATCH_TOKENS:], 60, *run], most=1) == (60,)
