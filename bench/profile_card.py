@@ -1,12 +1,16 @@
 """Where a card's time goes: kernels of a prompt and of decode windows, by their share, as the engine runs them.
 
-    python -m bench.profile_card MODEL.gguf --vram 8GiB --ctx 16512 [--prompt 4096] [--gen 33]
+    python -m bench.profile_card MODEL.gguf --vram 8GiB --ctx 16512 [--prompt 4096] [--gen 33] [--host]
 
 Times of kernels and copies are the driver's own (CUPTI); `span` is from the first one's start to the last one's end, so
-what lies between `busy` and `span` are gaps. Streams overlap: `busy` may be longer.
+what lies between `busy` and `span` are gaps. Streams overlap: `busy` may be longer. `--host` profiles Python instead:
+the functions in which the host spends a prompt; its own cost makes them about twice as long.
 """
 
 import argparse
+import cProfile
+import io
+import pstats
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -48,6 +52,20 @@ def profiled(engine: Engine, *, prompt: int, generated: int) -> list[str]:
     return lines
 
 
+def host_profiled(engine: Engine, *, prompt: int) -> str:
+    """Functions of one request, by the time in themselves and by the time in what they call."""
+    profiler = cProfile.Profile()
+    profiler.enable()
+    served = engine.serve(random_ids(engine.planned, prompt, seed=f"host {prompt}"), generated=2)
+    profiler.disable()
+    text = io.StringIO()
+    for order in ("tottime", "cumtime"):
+        pstats.Stats(profiler, stream=text).sort_stats(order).print_stats(SHOWN)
+    return (
+        f"prompt {prompt:,} under the profiler of Python: first token {served.prompt_s * 1e3:.1f} ms\n{text.getvalue()}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
@@ -56,6 +74,7 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=4096)
     parser.add_argument("--gen", type=int, default=33)
     parser.add_argument("--mtp", action="store_true")
+    parser.add_argument("--host", action="store_true")
     options = parser.parse_args()
     vram_bytes = int(str(SIZE.from_text(options.vram)))
     config = ServeConfig(
@@ -67,7 +86,10 @@ def main() -> None:
     )
     with started(plan_model(config)) as engine:
         engine.serve(random_ids(engine.planned, 300, seed=1), generated=8)  # warms up
-        print(f"ready after {engine.ready_s:.1f} s")
+        print(f"ready after {engine.ready_s:.1f} s: {engine.laps}")
+        if options.host:
+            print(host_profiled(engine, prompt=options.prompt))
+            return
         for prompt, generated in ((2, options.gen), (options.prompt, 2)):
             print("\n".join(profiled(engine, prompt=prompt, generated=generated)), flush=True)
 

@@ -1,6 +1,7 @@
 """A model file of a real shape with random weights: for speed and memory, where no weights can be downloaded.
 
-    python -m bench.synth --shape qwen3moe-30b-a3b --quant q4_k [--layers N] [--nextn] [--own-head] OUT.gguf
+    python -m bench.synth --shape qwen3moe-30b-a3b --quant q4_k [--layers N] [--nextn [--nextn-quant q8_0]] [--own-head]
+        OUT.gguf
 
 Tensors are written one after the other, so memory stays small. A quantized tensor is a stretch of a pool of random
 blocks (`SynthBlocks`), from a place of its own: no two experts have the same bytes, and writing is as fast as copying.
@@ -79,11 +80,13 @@ class Tensor:
         return math.prod(self.shape) // elements * block_bytes
 
 
-def model_tensors(shape: ModelShape, kind: Type, *, own_head: bool) -> Iterator[Tensor]:
-    """All tensors: matrices of type `kind`, an own output head of Q6_K, routers and norms of F32."""
+def model_tensors(shape: ModelShape, kind: Type, *, own_head: bool, nextn_kind: Type | None = None) -> Iterator[Tensor]:
+    """All tensors: matrices of type `kind`, those of a NextN block of `nextn_kind`, an own output head of Q6_K, routers
+    and norms of F32."""
     yield Tensor("token_embd.weight", (shape.vocab, shape.hidden), kind)
     for block in range(shape.layers + shape.nextn):
-        for one in _block(shape, kind, is_nextn=block >= shape.layers):
+        is_nextn = block >= shape.layers
+        for one in _block(shape, (nextn_kind or kind) if is_nextn else kind, is_nextn=is_nextn):
             yield replace(one, name=f"blk.{block}.{one.name}.weight")
     yield Tensor("output_norm.weight", (shape.hidden,), Type.F32)
     if own_head:
@@ -154,9 +157,11 @@ def _set_factors(blocks: NDArray[np.uint8], kind: Type, first: float) -> None:
         blocks[:, offset : offset + 2] = np.array([first * ratio], np.float16).view(np.uint8)
 
 
-def write_model(path: Path, shape: ModelShape, kind: Type, *, own_head: bool, seed: int = 0) -> int:
+def write_model(
+    path: Path, shape: ModelShape, kind: Type, *, own_head: bool, nextn_kind: Type | None = None, seed: int = 0
+) -> int:
     """Writes the file; returns its bytes of tensors."""
-    tensors = list(model_tensors(shape, kind, own_head=own_head))
+    tensors = list(model_tensors(shape, kind, own_head=own_head, nextn_kind=nextn_kind))
     blocks = SynthBlocks(seed)
     writer = gguf.GGUFWriter(path, shape.architecture)
     add_header(writer, shape)
@@ -184,13 +189,17 @@ def main() -> None:
     parser.add_argument("--quant", choices=QUANTS, required=True)
     parser.add_argument("--layers", type=int, help="fewer layers than the shape has")
     parser.add_argument("--nextn", action="store_true", help="one NextN block behind the trunk")
+    parser.add_argument("--nextn-quant", choices=QUANTS, help="of that block (default: as --quant)")
     parser.add_argument("--own-head", action="store_true", help="an output head that is not the token embedding")
     parser.add_argument("out", type=Path)
     options = parser.parse_args()
     shape = SHAPES[options.shape]
     shape = replace(shape, layers=options.layers or shape.layers, nextn=int(options.nextn))
     started = time.perf_counter()
-    size_bytes = write_model(options.out, shape, QUANTS[options.quant], own_head=options.own_head)
+    nextn_kind = QUANTS[options.nextn_quant or options.quant]
+    size_bytes = write_model(
+        options.out, shape, QUANTS[options.quant], own_head=options.own_head, nextn_kind=nextn_kind
+    )
     seconds = time.perf_counter() - started
     print(f"{options.out}: {size_bytes:,} B of tensors in {seconds:.1f} s, {size_bytes / seconds / 1e9:.2f} GB/s")
 

@@ -30,8 +30,10 @@ LOANS_SHARE = 0.6
 SCRATCH_SHARE = 0.2
 SHORT_SHARE = 0.25
 WIDE_SHARE = 0.25
-WIDE_REPLIES, REPLIES = (4, 9, 16, 30), (1, 1, 2, 4)
-"""Tokens of a reply: with drafts so many that what was said is said again."""
+SWAP_SHARE = 0.3
+REPLIES, LONGER_REPLIES, WIDE_REPLIES = (1, 1, 2, 4), (2, 4, 7, 12), (4, 9, 16, 30)
+"""Tokens; the longer ones where blobs are exchanged between windows, the longest where drafts are looked up, so that
+what was said is said again."""
 FRESH = (0, 1, 2, 17, 255, 256, 257, 300, 511, 520)
 STREAMED_FRESH = (1026, 1300, 2100)
 TIMES: tuple[int, ...] = (1, 1, 2, 3, 5, 9, 20)
@@ -115,7 +117,7 @@ class Drawer:
         self._shared: tuple[int, ...] = SHARED if is_cut_short else ALL_OR_NOTHING
         if geometry.context_tokens > SHORT_CONTEXT:
             self._fresh = STREAMED_FRESH if rng.random() < 0.6 else LONG_FRESH
-        self._replies, self._stop_rate = (WIDE_REPLIES, 0.4) if geometry.window_rows > 1 else (REPLIES, 0.2)
+        self._stop_rate = 0.4 if geometry.window_rows > 1 else 0.2
         self._times = TIMES
         self._bases: tuple[int, ...] = (0, 1, 2, 3)
         if geometry.parked_bytes and rng.random() < 0.5:
@@ -126,9 +128,14 @@ class Drawer:
         self._fresh += tuple(least + step for least in thresholds for step in (-1, 0, 0, 1))
         if geometry.drafter_experts and geometry.context_tokens > SHORT_CONTEXT:
             self._fresh += (1025, 1025, 2049)  # the last chunk streams too, and only then may a room's slot still fly
+        self._max_tokens = LONGER_REPLIES if geometry.num_swaps else REPLIES
+        if geometry.window_rows > 1:
+            self._max_tokens = WIDE_REPLIES
         self._after: list[Sequence[int]] = [(0, 1, 2, 3, 5, 8, 13, 21, 40)]
         if geometry.drafter_experts:  # as far as the acts of both ways reach, and the acts of a room
             self._after += [range(60), range(4)]
+        if scene is Scene.SWAPS:  # as far as the copies of a swap
+            self._after = [range(9)]
         self._fault_rate = rng.choice((0.0, 0.1, 0.2, 0.3) if geometry.drafter_experts else (0.0, 0.0, 0.08, 0.2))
         self._cancel_rate = rng.choice((0.0, 0.15, 0.3) if geometry.drafter_experts else (0.0, 0.03, 0.15))
         self._favour_rate = rng.choice((0.1, 0.3, 0.5)) if geometry.delivery is Delivery.DRAWN else 0.0
@@ -141,6 +148,7 @@ class Drawer:
                 habits.times,
             )
             self._cancel_rate = self._cancel_rate if habits.cancels is None else habits.cancels
+            self._fault_rate = self._fault_rate if habits.faults is None else habits.faults
 
     def draw(self, driver: Driver) -> Decision:
         rng, luck = self._rng, self._rng.random()
@@ -170,7 +178,7 @@ class Drawer:
                 shared=max(0, shared),
                 base=base,
                 salt=rng.randrange(6),
-                max_tokens=rng.choice(self._replies),
+                max_tokens=rng.choice(self._max_tokens),
                 bias=rng.choice((0, 0, 7)),
             )
         if rng.random() < self._cancel_rate * (3 if is_handing_over else 1):
@@ -199,9 +207,9 @@ class Drawn:
 def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> Drawn:
     """More than one world of three has a drafter and lends more than cache slots, in one of four of the others windows
     have drafts that are looked up, in one of four bytes change when streams get there, in one of four some layers are
-    recurrent, in one of five programs need scratch, in one of four windows read what is short, and three of ten have a
-    scene; all are drawn apart, so that the other worlds are the same without. A world that lacks what it could have has
-    no scene either."""
+    recurrent, in one of five programs need scratch, in one of four windows read what is short, in three of ten blobs
+    are exchanged, and three of ten have a scene; all are drawn apart, so that the other worlds are the same without. A
+    world that lacks what it could have has no scene either."""
     rng = Random(seed)
     scene = draw_scene(seed) if with_all_loans and with_drawn_order else Scene.NONE
     if scene is not Scene.NONE:
@@ -217,6 +225,12 @@ def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool
     short = Random(f"short reads of {seed}")
     if with_all_loans and short.random() < SHORT_SHARE:
         geometry = replace(geometry, short_read_tokens=short.choice((2, 17, 64, 255)))
+    swaps = Random(f"swaps of {seed}")
+    if with_all_loans and swaps.random() < SWAP_SHARE:
+        num_swaps, swap_windows = swaps.choice((1, 2, 3, 16)), swaps.choice((1, 1, 2, 3))
+        swapping = replace(geometry, num_swaps=num_swaps, swap_windows=swap_windows)
+        if not isinstance(swapping.plan(), Refusal):  # counts take some bytes
+            geometry, scene = swapping, swaps.choice((Scene.NONE, Scene.SWAPS))
     if with_drawn_order:
         geometry = _in_drawn_order(geometry, seed)
     apart = Random(f"state of {seed}")

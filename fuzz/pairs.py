@@ -112,12 +112,16 @@ def _why_not_before(first: str, second: str, region: str) -> str:
 def _why_not_beside(kinds: set[str], region: str) -> str:
     if TRANSFER in kinds or MAP in kinds:
         return "bytes change hands only when the host knows that all work on them is over (4.1, lend; invariant 1)"
-    if HOST_ACCESS in kinds:
+    if kinds == {HOST_ACCESS, COPY_OUT}:
         return "the host asks for staging only when it knows that the copy which used it is over (4.1, host staging)"
+    if HOST_ACCESS in kinds:
+        return ""  # addresses of one layer are written while those of another are on their way up
     if region == "staging":
         return "verifier's inputs go up, and results down, only while both prompt streams rest (4, 6)"
     if kinds == {LAUNCH, WINDOW} or region in ("kv", "state", "weights"):
         return "prompt path and windows hand over to each other, nothing of the one runs beside the other (4, 6 and 8)"
+    if region == "prompt" and kinds == {COPY_IN, COPY_OUT}:
+        return "a chunk whose copies run ahead asks no router, and one that asks has waited for all of them (4, 4)"
     if region == "cache":
         return "lent slots come home while both prompt streams rest, and the window waits for `back` (4.1, refill)"
     return ""

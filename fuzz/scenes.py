@@ -25,12 +25,14 @@ class Scene(StrEnum):
     APART = "apart"  # a room beside an arena of its own, so that its slots go home before the read ends
     RESTART = "restart"  # servers one after another on one host pack, with other options
     CUTS = "cuts"  # prompts that end at, before and behind a checkpoint of the live session
+    SWAPS = "swaps"  # long replies to short prompts, in which blobs are exchanged behind every window
 
 
 @dataclass(frozen=True, slots=True)
 class Habits:
     """What a client draws from; `cancels`: the chance that it leaves at each step, None for what the world has;
-    `restarts`: the chance of another server in place of a request."""
+    `restarts`: the chance of another server in place of a request; `faults`: that of a failure at each step, None for
+    what the world has."""
 
     fresh: tuple[int, ...]
     shared: tuple[int, ...]
@@ -38,6 +40,7 @@ class Habits:
     times: tuple[int, ...]
     cancels: float | None = None
     restarts: float = 0.0
+    faults: float | None = None
 
 
 HABITS = {
@@ -46,12 +49,16 @@ HABITS = {
     Scene.APART: Habits((1025, 1025, 1026, 2049), (0, 0, 1), (0, 1), (5, 20)),
     Scene.RESTART: Habits((1, 17, 257, 300, 520), (0, 0, 100, 5000), (0, 1, 2), (5, 20, 30), restarts=0.35),
     Scene.CUTS: Habits((0, 0, 1, 17, 80), (0, 300, 5000), (0, 0, 1, 2), (9, 30)),
+    Scene.SWAPS: Habits((1, 1, 17, 300), (0, 0, 300, 5000), (0, 1), (1, 1, 2), faults=0.15),
 }
+DRAWN_APART = (Scene.SWAPS,)
+"""Played in worlds that have what they need."""
 
 
 def draw_scene(seed: int) -> Scene:
     rng = Random(f"scene of {seed}")
-    return rng.choice(list(HABITS)) if rng.random() < SHARE else Scene.NONE
+    scenes = [scene for scene in HABITS if scene not in DRAWN_APART]
+    return rng.choice(scenes) if rng.random() < SHARE else Scene.NONE
 
 
 def draw_stage(scene: Scene, rng: Random, any_geometry: Callable[[Random, bool], Geometry]) -> Geometry:

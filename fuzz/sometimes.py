@@ -17,6 +17,7 @@ STATES = (
 )
 
 STRUCK = (
+    "copy of a swap",
     *("room opens", "room closes", "first window", "copy into the block", "copy into a head"),
     *("unmap home", "map behind", "unmap behind", "map home", "prompt path grows", "prompt path shrinks"),
     *(f"{part} {verb}" for part in ("verifier", "block", "draft head", "head", "cache") for verb in ("goes", "comes")),
@@ -54,6 +55,8 @@ SOMETIMES = (
     "restarted with other options",
     "slab of a loan",
     "read by windows",
+    "blobs exchanged",
+    "reply ended beside a swap",
     "scratch in its region",
     "room opens",
     "room in a read that streams",

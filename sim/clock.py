@@ -39,17 +39,21 @@ TO_DEVICE, TO_HOST = "to device", "to host"
 
 @dataclass(frozen=True, slots=True)
 class ProgramPace:
-    """What one launch of a program takes: `fixed_ns`, and `row_ns` for each row."""
+    """What one launch of a program takes: `fixed_ns`, `row_ns` for each row, and `context_ns` for each row and each
+    token behind which it stands. `host_ns`: what the host takes to issue it, where that is not the pace's for any."""
 
     fixed_ns: int
-    row_ns: int = 0
+    row_ns: float = 0
+    host_ns: int | None = None
+    context_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """Durations, by default those of one H200 (docs/lending.md 3, bench/results): a pinned copy, a kernel that reads
     pinned memory, what a copy takes beside its bytes, an eager launch as the host sees it, a node of a graph, device
-    memory, and a segment of 64 MiB mapped or unmapped. What a driver call takes otherwise is not in it."""
+    memory, a segment of 64 MiB mapped or unmapped, and what the host takes for each pair of a copy. What a driver call
+    takes otherwise is not in it."""
 
     programs: Mapping[str, ProgramPace]
     link_bytes_per_us: int = 55_000
@@ -60,6 +64,7 @@ class Pace:
     memory_bytes_per_us: int = 4_000_000
     map_ns: int = 56_000
     unmap_ns: int = 59_000
+    pair_host_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +91,12 @@ class Item:
 
 
 class VirtualClock:
-    """Told of every command in the order of submission."""
+    """Told of every command in the order of submission. `context_tokens`: of the request, ahead of the rows of what is
+    submitted next, by whoever knows it."""
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
+        self.context_tokens = 0
         self._now = 0
         self._queues: dict[Stream, deque[Item]] = {stream: deque() for stream in Stream}
         self._over = dict.fromkeys(Stream, 0)
@@ -108,7 +115,8 @@ class VirtualClock:
         pace = self._pace
         match command:
             case Launch(stream):
-                self._now += pace.launch_ns
+                host_ns = pace.programs[command.program].host_ns
+                self._now += pace.launch_ns if host_ns is None else host_ns
                 self._issue(stream, self._computing(programs, pack_read_bytes))
             case GraphLaunch(stream):
                 self._now += pace.launch_ns
@@ -116,6 +124,7 @@ class VirtualClock:
                 self._issue(stream, nodes_ns + self._computing(programs, pack_read_bytes))
             case Copy(stream, pairs):
                 for pair in pairs:
+                    self._now += pace.pair_host_ns
                     link = TO_HOST if isinstance(pair.target, HostExtent) else TO_DEVICE
                     self._issue(stream, pace.copy_ns + _ns(size_of(pair.target), pace.link_bytes_per_us), link)
             case Fill(stream, touched) | Digest(stream, touched):
@@ -171,7 +180,10 @@ class VirtualClock:
 
     def _computing(self, programs: Sequence[tuple[str, int]], pack_read_bytes: int) -> int:
         paces = [(self._pace.programs[name], rows) for name, rows in programs]
-        computing_ns = sum(pace.fixed_ns + rows * pace.row_ns for pace, rows in paces)
+        computing_ns = sum(
+            pace.fixed_ns + round(rows * (pace.row_ns + pace.context_ns * (self.context_tokens + rows / 2)))
+            for pace, rows in paces
+        )
         return computing_ns + _ns(pack_read_bytes, self._pace.pack_read_bytes_per_us)
 
 

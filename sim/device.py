@@ -160,9 +160,11 @@ class SimDevice:
             self._counts.commands += 1
 
     def completions(self) -> Sequence[Event]:
-        """Everything reached since the last call: without queues a command is over once it is submitted. By taking a
-        Reached, the host knows that all before its Notify is over."""
-        taken, self._events = self._events, []
+        """Everything reached since the last call: without queues a command is over once it is submitted. With a clock
+        one event, so that a host which awaits no more than that does not wait longer. By taking a Reached, the host
+        knows that all before its Notify is over."""
+        num_taken = len(self._events) if self._clock is None else 1
+        taken, self._events = self._events[:num_taken], self._events[num_taken:]
         for event, snapshot in taken:
             if snapshot is not None:
                 self._shadow.clocks.join_host(snapshot)

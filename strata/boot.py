@@ -4,6 +4,7 @@ How engine and server end together is `server/lifetime.py`'s: a lost device give
 SIGINT drains, a second one ends at once.
 """
 
+import gc
 import logging
 import os
 import re
@@ -22,7 +23,7 @@ from quart import Response
 
 from sim.bytes import BytesPayload, positional_digest
 from sim.device import SimDevice, describe_twin
-from strata.core.errors import ConfigError, DeviceError
+from strata.core.errors import ConfigError, DeviceError, ModelError
 from strata.core.extent import Extent
 from strata.core.memory.planner import Plan
 from strata.core.serving.checkpoints import parked_space_bytes
@@ -48,6 +49,7 @@ from strata.trace.command_trace import sizes_of
 from strata.trace.keeper import Keeper
 from strata.trace.naming import plan_facts, plan_places
 from strata.trace.tail import Tail
+from strata.warm_start import save_usage
 
 EXIT_DEVICE_LOST = 70
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -87,13 +89,14 @@ def _tell_lost(error: BaseException) -> int:
     return EXIT_DEVICE_LOST
 
 
-def open_device(planned: PlannedModel) -> Device:
-    """The body that was asked for, with the model's weights in its pack, not yet mapped. Raises ConfigError."""
+def open_device(planned: PlannedModel, laps: dict[str, float] | None = None) -> Device:
+    """The body that was asked for, with the model's weights in its pack, not yet mapped. `laps` gets the seconds of a
+    card's parts: its memory, and the weights. Raises ConfigError."""
     if planned.config.device.is_virtual:
         return open_twin(planned)
     from strata.boot_card import open_card  # needs triton and the driver's binding
 
-    return open_card(planned)
+    return open_card(planned, laps=laps)
 
 
 def open_twin(planned: PlannedModel) -> SimDevice:
@@ -161,10 +164,20 @@ def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int
     recipe, pause = Recipe(plan, reads), _pause_of(planned, device)
     is_touched = not config.device.is_virtual
     if config.trace_file is None:
-        return Runner(device, recipe, terminators, pause, is_touched=is_touched, digest=digest_of, clock=time.monotonic)
+        return Runner(
+            device,
+            recipe,
+            terminators,
+            pause,
+            is_touched=is_touched,
+            digest=digest_of,
+            clock=time.monotonic,
+            heat=planned.heat,
+        )
     serving = plan_facts(plan) | {
         "model": planned.file.path.name,
         "terminators": list(terminators),
+        "heat": list(planned.heat),
         "dense_reads": [[program, layer, list(names)] for (program, layer), names in reads.items()],
     }
     tail = Tail(sizes_of(device.describe()), plan_places(plan), serving, max_entries=config.kept_commands)
@@ -178,6 +191,7 @@ def make_runner(planned: PlannedModel, device: Device, terminators: Sequence[int
         is_touched=is_touched,
         digest=digest_of,
         clock=time.monotonic,
+        heat=planned.heat,
     )
 
 
@@ -188,6 +202,13 @@ def _pause_of(planned: PlannedModel, device: Device) -> Callable[[], None]:
     from strata.boot_card import rest_of
 
     return rest_of(device)
+
+
+def keep_for_good() -> None:
+    """What a start has made lives as long as the process: its hundred thousands of objects are looked through for
+    garbage no more, which took 50 ms here and there, in the middle of a prompt."""
+    gc.collect()
+    gc.freeze()
 
 
 def _complain(line: str) -> None:
@@ -235,6 +256,7 @@ async def _run(planned: PlannedModel, text: ModelText, device: Device) -> None:
     on_bound = partial(_say_address, model)
     try:
         await thread.run(steward.start)
+        keep_for_good()
         await live(
             steward,
             lambda shutdown: serve(app, limits, shutdown=shutdown, on_bound=on_bound),
@@ -243,6 +265,23 @@ async def _run(planned: PlannedModel, text: ModelText, device: Device) -> None:
         )
     finally:
         thread.close()
+        _save_usage(planned, steward)
+
+
+def _save_usage(planned: PlannedModel, steward: Steward) -> None:
+    """Where --warm-start asks for it. A file that cannot be written keeps no server from ending."""
+    path, heat = planned.config.warm_start_file, steward.heat()
+    if path is None:
+        return
+    if heat == planned.heat:
+        say(f"warm start: no reads of experts were counted, {path} stays as it is")
+        return
+    try:
+        save_usage(Path(path), planned.spec, heat)
+    except (OSError, ModelError) as error:
+        _complain(f"warm start: how often experts were read could not be written to {path}: {error}")
+    else:
+        say(f"warm start: how often experts were read is in {path}, for the next start")
 
 
 @contextmanager
@@ -280,6 +319,8 @@ def _say_plan(planned: PlannedModel) -> None:
     plan, spec = planned.plan, planned.spec
     if planned.config.vram_bytes is not None and planned.config.vram_bytes != plan.arena_bytes:
         say(f"vram={planned.config.vram_bytes:,} B is not whole segments; the card has {plan.arena_bytes:,} B")
+    if planned.config.warm_start_file is not None and not planned.heat:
+        say(f"warm start: there is no {planned.config.warm_start_file} yet, it is written when the server ends")
     say(
         f"{_card(planned)} of {format_bytes(plan.arena_bytes)}: {spec.architecture}, context "
         f"{plan.options.context_tokens:,}, {len(plan.slots)} of {plan.inventory.num_pairs} experts resident, "

@@ -4,6 +4,7 @@ Imported only when a card was asked for: it needs triton and the driver's bindin
 one part's values become another's, and the start is refused where the card could not keep what the plan promises.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -43,13 +44,16 @@ def open_card(
     make_views: MakeViews | None = None,
     torch_device: str | None = None,
     lock_folder: Path = LOCK_FOLDER,
+    laps: dict[str, float] | None = None,
 ) -> CudaDevice:
     """A card with the model's weights, packed, in its pinned host memory; nothing is mapped yet. Reads the whole file
     once. `api`, `make_views` and `torch_device` stand in for the driver, torch's views and torch's name of the card.
-    Where the plan lends, a lock in `lock_folder` keeps every other process that would off the card.
+    Where the plan lends, a lock in `lock_folder` keeps every other process that would off the card. `laps` gets
+    seconds: of taking all memory, and of packing the weights.
 
     Raises ConfigError where there is no such card, or card or host have too little memory."""
     plan, on_card = planned.plan, torch.device(torch_device or f"cuda:{ORDINAL}")
+    began_s = time.monotonic()
     _check_host_memory(plan.pack.size_bytes + plan.staging.size_bytes + parked_space_bytes(plan))
     form = card_form(planned.spec)
     device = open_device(
@@ -68,7 +72,10 @@ def open_card(
     with ExitStack() as until_filled:
         until_filled.callback(device.close)
         _check_pinning(device)
+        taken_s = time.monotonic()
         fill_packed(device, planned, form, packing=on_card)
+        if laps is not None:
+            laps.update(memory=taken_s - began_s, weights=time.monotonic() - taken_s)
         device.seal()
         until_filled.pop_all()
     return device

@@ -2,6 +2,7 @@
 else; needs no torch."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from strata.config.context import choose_context
 from strata.config.refusals import check_config
@@ -18,6 +19,7 @@ from strata.model.drafter import with_drafter_of
 from strata.model.gguf.model_file import ModelFile, open_model
 from strata.model.inventory import inventory_of
 from strata.model.spec import ModelSpec
+from strata.warm_start import load_usage
 
 MOST_VRAM_BYTES = 1 << 40
 """More than any card has."""
@@ -25,12 +27,14 @@ MOST_VRAM_BYTES = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class PlannedModel:
-    """A model that fits the card it was planned for. `spec.drafter` is the one that was asked for, or None."""
+    """A model that fits the card it was planned for. `spec.drafter` is the one that was asked for, or None. `heat`: how
+    often each expert was read, as the file of --warm-start has it; () without one."""
 
     config: ServeConfig
     file: ModelFile
     spec: ModelSpec
     plan: Plan
+    heat: tuple[int, ...] = ()
 
 
 def plan_model(config: ServeConfig) -> PlannedModel:
@@ -55,7 +59,8 @@ def plan_model(config: ServeConfig) -> PlannedModel:
     if isinstance(plan, Refusal):
         advice = f" ({_least_vram(config, inventory, options, plan)})" if plan.shortfall_bytes else ""
         raise ConfigError(f"{plan.reason}{advice}")
-    return PlannedModel(config, file, spec, plan)
+    heat = () if config.warm_start_file is None else load_usage(Path(config.warm_start_file), spec)
+    return PlannedModel(config, file, spec, plan, heat)
 
 
 def _inventory(config: ServeConfig, spec: ModelSpec, options: PlanOptions) -> ModelInventory:
@@ -132,6 +137,7 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
         is_reread=config.switches.ckpt_reread,
         has_slab=config.switches.mmq_slab,
         least_probability=config.least_probability,
+        num_swaps=config.num_swaps,
     )
 
 

@@ -3,8 +3,8 @@
 MODULE = "strata.core.serving.machine"
 FRAGMENT = """\
         if at.is_broken:
-            at = replace(at, table"""
+            mended"""
 REPLACEMENT = """\
         if False:
-            at = replace(at, table"""
+            mended"""
 SOURCE = "lending.md 4, 8"

@@ -1,6 +1,6 @@
 """A slot is refilled with the blob of the expert before."""
 
 MODULE = "strata.core.serving.borrowing"
-FRAGMENT = "CopyPair(plan.pack.blobs[slot.layer][slot.expert], blobs"
-REPLACEMENT = "CopyPair(plan.pack.blobs[slot.layer][slot.expert - 1], blobs"
+FRAGMENT = "first += blobs_home(plan, loan.slots)"
+REPLACEMENT = "first += blobs_home(plan, [replace(slot, expert=slot.expert - 1) for slot in loan.slots])"
 SOURCE = "lending.md 5, invariant 3"

@@ -1,6 +1,6 @@
 """The last lent slot is not refilled."""
 
 MODULE = "strata.core.serving.borrowing"
-FRAGMENT = "    for slot in loan.slots:\n        yield CopyPair"
-REPLACEMENT = "    for slot in loan.slots[:-1]:\n        yield CopyPair"
+FRAGMENT = "first += blobs_home(plan, loan.slots)"
+REPLACEMENT = "first += blobs_home(plan, loan.slots[:-1])"
 SOURCE = "lending.md 5, invariant 3"

@@ -1,6 +1,6 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
 """What is noted on the card between programs, so that the host need not look: which experts a launch computes, how many
-were read from where, which tokens of a window were accepted, and where a draft stands. One program each."""
+were read from where, and which, which tokens of a window were accepted, and where a draft stands. One program each."""
 
 import triton
 import triton.language as tl
@@ -46,27 +46,32 @@ def count_reads_kernel(
     ids,
     addresses,
     reads,
+    usage,
     num_pairs,
     arena_address,
     arena_bytes,
     NUM_EXPERTS: tl.constexpr,
     EXPERTS: tl.constexpr,
     PAIRS: tl.constexpr,
+    HAS_USAGE: tl.constexpr,
 ):
     """reads: int64 [2] += (experts among ids whose blob lies in the arena, experts whose blob lies elsewhere), each
-    expert once. ids: int32 [num_pairs], PAIRS of them at a time; addresses: int64 [NUM_EXPERTS]."""
+    expert once. With HAS_USAGE, usage: int32 [NUM_EXPERTS] += 1 for each of them. ids: int32 [num_pairs], PAIRS of them
+    at a time; addresses: int64 [NUM_EXPERTS]."""
     expert = tl.arange(0, EXPERTS)
     times = tl.zeros([EXPERTS], tl.int32)
     for first in range(0, num_pairs, PAIRS):
         pair = first + tl.arange(0, PAIRS)
         chosen = tl.load(ids + pair, mask=pair < num_pairs, other=-1)
         times += tl.sum((expert[:, None] == chosen[None, :]).to(tl.int32), axis=1)
-    is_read = times > 0
-    offset = tl.load(addresses + expert, mask=is_read & (expert < NUM_EXPERTS), other=-1) - arena_address
+    is_read = (times > 0) & (expert < NUM_EXPERTS)
+    offset = tl.load(addresses + expert, mask=is_read, other=-1) - arena_address
     is_hit = is_read & (offset >= 0) & (offset < arena_bytes)
     hits = tl.sum(is_hit.to(tl.int64), axis=0)
     tl.store(reads, tl.load(reads) + hits)
     tl.store(reads + 1, tl.load(reads + 1) + tl.sum(is_read.to(tl.int64), axis=0) - hits)
+    if HAS_USAGE:
+        tl.store(usage + expert, tl.load(usage + expert, mask=is_read, other=0) + 1, mask=is_read)
 
 
 @triton.jit(do_not_specialize=["num_rows"])

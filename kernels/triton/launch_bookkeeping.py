@@ -24,19 +24,24 @@ def select(experts: Iterable[int], selected: Tensor) -> None:
     )
 
 
-def count_reads(ids: Tensor, addresses: Tensor, reads: Tensor, *, arena_address: int, arena_bytes: int) -> None:
-    """reads: int64 [2] += experts among `ids` (int32) read from the arena, and from elsewhere: each expert once."""
+def count_reads(
+    ids: Tensor, addresses: Tensor, reads: Tensor, usage: Tensor | None, *, arena_address: int, arena_bytes: int
+) -> None:
+    """reads: int64 [2] += experts among `ids` (int32) read from the arena, and from elsewhere: each expert once.
+    usage: int32 [experts of the layer], += 1 for each of them; None where nobody asks."""
     num_experts = addresses.numel()
     bookkeeping.count_reads_kernel[(1,)](
         ids,
         addresses,
         reads,
+        reads if usage is None else usage,
         ids.numel(),
         arena_address,
         arena_bytes,
         NUM_EXPERTS=num_experts,
         EXPERTS=triton.next_power_of_2(num_experts),
         PAIRS=16,
+        HAS_USAGE=usage is not None,
     )
 
 

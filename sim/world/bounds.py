@@ -8,6 +8,7 @@ file gives reason for. Does not judge whether there is a plan.
 from dataclasses import asdict
 
 from sim.world.geometry import MAX_EXPERTS, Geometry
+from strata.core.commands import MAX_COPY_GROUP
 from strata.core.inventory import ModelInventory
 from strata.core.memory.shapes import PlanOptions
 
@@ -38,6 +39,8 @@ def check_geometry(geometry: Geometry) -> None:
     _require(min(geometry.mixer_work_bytes, geometry.moe_work_bytes, geometry.ffn_work_bytes) >= 0, "negative work")
     _require(geometry.short_read_tokens >= 0, f"short_read_tokens={geometry.short_read_tokens}")
     _require(geometry.num_checkpoints >= 0, f"num_checkpoints={geometry.num_checkpoints}")
+    _require(0 <= geometry.num_swaps <= MAX_COPY_GROUP, f"num_swaps={geometry.num_swaps}, 0 to {MAX_COPY_GROUP}")
+    _require(geometry.swap_windows >= 1, f"swap_windows={geometry.swap_windows}, 1 or more")
     segments, rest = divmod(geometry.arena_bytes, max(1, geometry.segment_bytes))
     _require(
         geometry.segment_bytes > 0 and not rest and 1 <= segments <= MAX_WORLD_SEGMENTS,
@@ -65,6 +68,7 @@ def check_served(inventory: ModelInventory, options: PlanOptions, *, max_pairs: 
         _require(value is None or 1 <= value <= most, f"{value} tokens, 1 to {most:,} are possible")
     ring_slots = options.ring_slots
     _require(ring_slots is None or 0 <= ring_slots <= MAX_RING_SLOTS, f"a ring of {ring_slots} slots")
+    _require(0 <= options.num_swaps <= MAX_COPY_GROUP and options.swap_windows >= 1, "swaps that are none")
     sizes = (options.parked_bytes, options.checkpoint_bytes, options.segment_bytes)
     _require(all(size >= 0 for size in sizes), "a negative size")
     areas = [area for work in inventory.prompt_work for area in work.areas]

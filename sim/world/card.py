@@ -18,6 +18,7 @@ from sim.world.pairs import Pairs
 from sim.world.plain_bytes import PlainBytes
 from sim.world.programs import DRAFT, WrongBytes, world_programs
 from sim.world.slab_checks import check_region, workplace_of
+from sim.world.swap_checks import SwapWatch
 from sim.world.table_checks import check_published, check_unpublished
 from strata.core import programs
 from strata.core.commands import (
@@ -107,6 +108,7 @@ class WorldDevice(SimDevice):
         self.home: Home | None = None
         self.lent: Lent | None = None
         self.journal = Journal()
+        self.swaps: SwapWatch | None = None
         self.favours: deque[int] = deque()
         self.num_overtakings = 0  # times that a stream went on before an older command of another one
         self.pairs: Pairs | None = None
@@ -128,6 +130,8 @@ class WorldDevice(SimDevice):
         self.lent = what_is_lent(self._geometry, self.home, arena_bytes=arena.size_bytes)
         check_region(self._geometry, self.home.owners)
         self.journal = Journal()
+        if self._geometry.num_swaps:
+            self.swaps = SwapWatch(self._geometry, self.home.named, self.home.owners)
 
     def backing(self) -> tuple[int | None, ...]:
         """The physical segment under each place, behind the arena too."""
@@ -231,6 +235,8 @@ class WorldDevice(SimDevice):
             return Failed(PLANTED, command)
         if isinstance(command, Transfer):
             check_unpublished(command, self._shadow)
+        if self.swaps is not None:
+            self.swaps.check(command, self._shadow, index, self.card_map())
         if isinstance(command, GraphLaunch):
             self.journal.num_windows += 1
             if self.journal.num_windows > 1 and self.lent is not None:
@@ -243,6 +249,8 @@ class WorldDevice(SimDevice):
             return
         if self.pairs is not None:
             self.pairs.note(command, by, self._shadow)
+        if self.swaps is not None:
+            self.swaps.note(command)
         if isinstance(command, Launch) and isinstance(command.args, EmbedArgs) and command.stream is Stream.PROMPT:
             self.journal.chunks.append(command.args.buffers.max_rows)
         if isinstance(command, Launch) and command.stream is Stream.PROMPT:
@@ -283,10 +291,11 @@ def make_card(
     is_counting_pairs: bool = False,
     keep: Keep | None = None,
     pack: memoryview | None = None,
+    heat: tuple[int, ...] = (),
 ) -> Card | Refusal:
     """Started and idle. `keep` gets everything that the runner asks of its device, from the first command on; `pack`:
-    what an earlier card of this model left in host memory."""
-    card = build_card(geometry, keep=keep, pack=pack)
+    what an earlier card of this model left in host memory, `heat`: how often its server read each blob."""
+    card = build_card(geometry, keep=keep, pack=pack, heat=heat)
     if isinstance(card, Card):
         if is_counting_pairs:
             card.device.pairs = Pairs(card.device._graphs)
@@ -295,7 +304,9 @@ def make_card(
     return card
 
 
-def build_card(geometry: Geometry, *, keep: Keep | None = None, pack: memoryview | None = None) -> Card | Refusal:
+def build_card(
+    geometry: Geometry, *, keep: Keep | None = None, pack: memoryview | None = None, heat: tuple[int, ...] = ()
+) -> Card | Refusal:
     """Filled and sealed, not yet started."""
     plan = geometry.plan()
     if isinstance(plan, Refusal):
@@ -325,7 +336,7 @@ def build_card(geometry: Geometry, *, keep: Keep | None = None, pack: memoryview
     device = WorldDevice(description, payload, geometry, model, manifest, drafting)
     device.seal()
     asked = device if keep is None else RecordingDevice(device, keep, ask_fault=device.last_fault)
-    runner = Runner(asked, Recipe(plan, _dense_reads(geometry)), TERMINATORS, pause=device.pause)
+    runner = Runner(asked, Recipe(plan, _dense_reads(geometry)), TERMINATORS, pause=device.pause, heat=heat)
     return Card(geometry, plan, device, payload, runner, blobs)
 
 

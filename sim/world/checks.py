@@ -51,7 +51,8 @@ def owner_rows(card: Card) -> Rows:
 
 
 def resident_blobs(card: Card) -> dict[str, Extent]:
-    """Content name -> bytes, as the twin knows them, of everything under the cache that is a blob."""
+    """Content name -> bytes, as the twin knows them, of everything under the cache that is a blob. What is left of a
+    larger one behind a smaller that took its place is none."""
     shadow = card.device._shadow.vram
     found: dict[str, Extent] = {}
     for offset, size, owner in owner_rows(card):
@@ -59,6 +60,8 @@ def resident_blobs(card: Card) -> dict[str, Extent]:
             continue
         for start, end, content in shadow.content_rows(Extent(offset, size)):
             if content is not None and content.name is not None:
+                if end - start != card.geometry.blob_bytes[int(content.name.split()[1])]:
+                    continue
                 if content.name in found:
                     raise WorldFault(f"{content.name} is resident twice, at {found[content.name]} and at {start}")
                 found[content.name] = Extent(start, end - start)
@@ -117,7 +120,11 @@ def check_rest(card: Card, start: AtStart) -> None:
     if rows != start.owners:
         raise WorldFault(f"owners at rest {rows}, at start {start.owners}")
     found = resident_blobs(card)
-    if found != start.blobs:
+    if card.geometry.num_swaps:
+        places = [sorted(extent.offset_bytes for extent in blobs.values()) for blobs in (found, start.blobs)]
+        if places[0] != places[1]:
+            raise WorldFault(f"slots that hold a blob at rest {places[0]}, at start {places[1]}")
+    elif found != start.blobs:
         lost = {name: extent for name, extent in start.blobs.items() if found.get(name) != extent}
         raise WorldFault(f"blobs not in their slots: {lost}")
     if None in card.device.backing()[: start.num_segments]:
@@ -125,7 +132,7 @@ def check_rest(card: Card, start: AtStart) -> None:
     if card.lent.block.size_bytes:
         card.device.draft()
     shadow, num_experts = card.device._shadow, card.geometry.num_experts
-    check_addresses(shadow, card.payload, card.blobs, start.blobs, num_experts=num_experts)
+    check_addresses(shadow, card.payload, card.blobs, found, num_experts=num_experts)
     for (layer, expert), blob in card.blobs.items():
         extent = found.get(f"blob {layer} {expert}")
         if extent is not None and bytes(card.payload.arena(extent)) != blob:

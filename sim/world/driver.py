@@ -114,9 +114,9 @@ class Driver:
 
     @property
     def is_handing_over(self) -> bool:
-        """Bytes of a loan are on their way, there or back."""
+        """Bytes of a loan are on their way, there or back, or blobs are exchanged."""
         state = self.card.runner._state
-        return not isinstance(state, Idle | Reading) and state.at.is_lending
+        return not isinstance(state, Idle | Reading) and (state.at.is_lending or bool(state.at.cache.moving))
 
     @property
     def num_steps(self) -> int:
@@ -347,7 +347,7 @@ class Driver:
             self._note_struck()
         self.sometimes["stream overtook"] += self.card.device.num_overtakings > overtakings
         self._books.check()
-        note_state(self.sometimes, self.card.runner._state)
+        note_state(self.sometimes, before, self.card.runner._state)
         words = self.card.device.journal.words[num_words:]
         note_loans(self.sometimes, self.card, words)
         self._loans.check_lent(words)

@@ -47,7 +47,8 @@ class Geometry:
     `drafter_experts` experts, none without one; `head_bytes` and `draft_head_bytes` are 0 where there is no such head.
     What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent. Last, what programs of a
     chunk work in, bytes a row, whether that comes out of the tail of a loan, how many fresh tokens windows read, and
-    how many rows a window may have, which is more than one only where no drafter would have to fill them."""
+    how many blobs of the cache are exchanged every `swap_windows` windows, and how many rows a window may have, which
+    is more than one only where no drafter would have to fill them."""
 
     blob_bytes: tuple[int, ...]
     num_experts: int
@@ -79,6 +80,8 @@ class Geometry:
     ffn_work_bytes: int = 0
     has_slab: bool = False
     short_read_tokens: int = 0
+    num_swaps: int = 0
+    swap_windows: int = 1
     window_rows: int = 1
 
     @property
@@ -188,6 +191,8 @@ OTHER_OPTIONS: tuple[Mapping[str, Any], ...] = (
     {"is_elastic": False, "lends_block": False, "lends_head": False, "repeat_min_tokens": NEVER},
     {"retains_startup": False, "repeat_min_tokens": 2},
     {"parked_bytes": 0},
+    {"num_swaps": 2, "swap_windows": 1},
+    {"num_swaps": 0},
 )
 """What the next start on the same pack may ask for in another way; what lies in a pack are model and drafter alone."""
 
@@ -219,5 +224,7 @@ def _plan(geometry: Geometry) -> Plan | Refusal:
         policy=geometry.policy(),
         segment_bytes=geometry.segment_bytes,
         has_slab=geometry.has_slab,
+        num_swaps=geometry.num_swaps,
+        swap_windows=geometry.swap_windows,
     )
     return plan_card(geometry.inventory(), geometry.arena_bytes, options)

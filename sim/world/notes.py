@@ -11,7 +11,7 @@ from sim.world.checks import is_out
 from sim.world.loans import CACHE, ROOM_CLOSES, ROOM_OPENS, Act, comes, goes
 from strata.core.commands import MAX_COPY_GROUP, Access, Command, Copy, GraphLaunch
 from strata.core.lending.loan import LoanPhase
-from strata.core.serving.states import Reading, ShortReading, State, Windowing
+from strata.core.serving.states import Idle, Reading, ShortReading, State, Windowing
 
 Notes = Counter[str]
 
@@ -22,9 +22,13 @@ def name_of(state: State) -> str:
     return name if state.at.loan is None else f"{name} {state.at.loan.phase}"
 
 
-def note_state(notes: Notes, state: State) -> None:
-    """Of the chunk under way, and of a refill."""
+def note_state(notes: Notes, before: State, state: State) -> None:
+    """Of the chunk under way, of a refill, and of a swap that was under way when a reply ended (after a failure the
+    session is empty)."""
+    is_over = isinstance(state, Idle) and bool(state.at.session.ids)
+    notes["reply ended beside a swap"] += bool(before.at.cache.moving) and is_over
     notes["read by windows"] += isinstance(state, ShortReading)
+    notes["blobs exchanged"] += bool(state.at.cache.moving)
     if isinstance(state, Reading):
         chunk = state.chunk
         notes["streaming chunk" if chunk.is_streaming else "routed chunk"] += 1
@@ -65,6 +69,8 @@ def struck_by(card: Card, command: Command) -> str:
             targets = [pair.target for pair in command.pairs if isinstance(pair.target, Access)]
             if any((target.content or "").startswith(f"blob {card.geometry.num_layers} ") for target in targets):
                 return "copy into the block"
+            if not card.runner._state.at.is_lending and any(target.owner == CACHE for target in targets):
+                return "copy of a swap"
             return "copy into a head" if any(target.owner in ("head", "draft head") for target in targets) else ""
         case _ if isinstance(command, Act):
             return card.lent.word(command)

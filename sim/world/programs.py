@@ -315,6 +315,10 @@ class _Model:
         _DONE.pack_into(outputs, 0, number, done, layer)
         if args.result is not None:
             memory.write(args.result)
+        if args.usage.size_bytes:
+            reads = memory.write(args.usage).cast("i")
+            for expert in wanted:
+                reads[layer * self._num_experts + expert] += 1
 
     def head(self, memory: Memory, args: HeadArgs) -> None:
         _compare(memory, self._head, programs.HEAD)

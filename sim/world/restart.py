@@ -1,4 +1,5 @@
-"""The next server on the same host pack, with other options (`sim.world.geometry.OTHER_OPTIONS`)."""
+"""The next server on the same host pack, with other options (`sim.world.geometry.OTHER_OPTIONS`); where blobs are
+exchanged it starts warm."""
 
 from sim.world.card import Card, make_card
 from sim.world.errors import WorldFault
@@ -11,7 +12,8 @@ def next_card(before: Card, pick: int) -> Card | None:
     geometry = with_other_options(before.geometry, pick)
     if geometry is None:
         return None
-    card = make_card(geometry, is_counting_pairs=before.device.pairs is not None, pack=before.payload.pack)
+    heat, has_pairs = before.runner.snapshot().heat if geometry.num_swaps else (), before.device.pairs is not None
+    card = make_card(geometry, is_counting_pairs=has_pairs, pack=before.payload.pack, heat=heat)
     assert isinstance(card, Card), card
     if card.plan.pack != before.plan.pack:
         raise WorldFault(f"another start arranges the pack in another way: {geometry}")

@@ -6,7 +6,7 @@ it did then, it cannot be followed any further, and that is said.
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -120,6 +120,8 @@ class _Player:
             self._experts = tuple(facts["experts"])
         elif what == "gave":
             self._ids = tuple(facts["ids"])
+        elif what == "counted":
+            self._play_reads(facts["reads"])
         elif what == "cancelled":
             self._is_cancelled = True
         elif what in OUTCOMES:
@@ -134,6 +136,12 @@ class _Player:
         elif what == "recovers":
             self._runner.recover()
         self._last = what
+
+    def _play_reads(self, reads: Sequence[int]) -> None:
+        """How often the windows since the last time read each expert."""
+        staged = self._payload.host(self._plan.staging.usage)
+        if len(staged) == 4 * len(reads):
+            staged[:] = struct.pack(f"<{len(reads)}i", *reads)
 
     def _begin(self, line: int, facts: Mapping[str, Any]) -> None:
         self._is_skipping = "prompt_ids" not in facts
@@ -213,7 +221,8 @@ def _make_card(trace: CommandTrace, plan: Plan) -> tuple[SymbolicPayload, Runner
     reads = {(program, layer): tuple(names) for program, layer, names in trace.serving["dense_reads"]}
     terminators = tuple(trace.serving.get("terminators", ()))
     # Without bytes every digest is 0, of the card and of the pack.
-    runner = Runner(device, Recipe(plan, reads), terminators, pause=_pause, digest=lambda data: 0)
+    heat = tuple(trace.serving.get("heat", ()))
+    runner = Runner(device, Recipe(plan, reads), terminators, pause=_pause, digest=lambda data: 0, heat=heat)
     runner.start()
     return payload, runner
 

@@ -5,12 +5,20 @@ them alike; each has its own copy of the weights in host memory.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from strata.commands.bench_figures import Served, as_json, lines_of, prompt_figures, turn_figures, work_of
+from strata.commands.bench_figures import (
+    Served,
+    against_figures,
+    as_json,
+    lines_of,
+    prompt_figures,
+    turn_figures,
+    work_of,
+)
 from strata.commands.bench_options import UNSET, BenchOptions, ChatOptions
 from strata.commands.doctor import refuse_without_card
 from strata.config.switches import LendingSwitches
@@ -53,19 +61,29 @@ def run(config: ServeConfig, options: BenchOptions) -> int:
         rows += [(f"{name}, start", start_figures(engine)) for name, engine in engines.items()]
         if options.chat is None:
             work = work_of(arms[0].planned.spec, window_bytes=_window_bytes(arms[0].planned))
-            rows += [
-                (f"{name}, prompt {tokens:,}", prompt_figures(served, work, ceilings))
-                for tokens in options.prompts
-                for name, served in _prompts(engines, options, tokens).items()
-            ]
+            for tokens in options.prompts:
+                prompts = _prompts(engines, options, tokens)
+                rows += [
+                    (f"{name}, prompt {tokens:,}", prompt_figures(served, work, ceilings))
+                    for name, served in prompts.items()
+                ]
+                rows += _against(prompts, f"prompt {tokens:,}")
         else:
+            chats = _chats(engines, options, options.chat)
             rows += [
-                (f"{name}, turn {number}", turn_figures(served))
-                for (name, number), served in _chats(engines, options, options.chat).items()
+                (f"{name}, turn {number}", turn_figures(served, ceilings)) for (name, number), served in chats.items()
             ]
+            for turn in range(options.chat.turns + 1):
+                rows += _against({name: chats[name, turn] for name in engines}, f"turn {turn}")
     shown = {name: as_json(figures) for name, figures in rows}
     print(json.dumps(shown, indent=2) if options.is_json else "\n".join(lines_of(rows)))
     return 0
+
+
+def _against(served: Mapping[str, Sequence[Served]], what: str) -> list[Row]:
+    """Every arm but the last one against it."""
+    *others, last = served
+    return [(f"{name} against {last}, {what}", against_figures(served[name], served[last])) for name in others]
 
 
 def arms_of(config: ServeConfig, options: BenchOptions) -> Iterator[tuple[str, ServeConfig]]:
@@ -148,6 +166,7 @@ def start_figures(engine: "Engine") -> dict[str, Any]:
     plan = engine.planned.plan
     return {
         "ready_s": round(engine.ready_s, 2),
+        **{f"{name}_s": round(seconds, 2) for name, seconds in engine.laps.items()},
         "arena_bytes": plan.arena_bytes,
         "context_tokens": plan.options.context_tokens,
         "cache_slots": len(plan.slots),

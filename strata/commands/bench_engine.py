@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from strata.boot import make_runner, open_device
+from strata.boot import keep_for_good, make_runner, open_device
 from strata.card_speed import measure_card
 from strata.commands.bench_figures import Ceilings, Served
 from strata.core.errors import ConfigError
@@ -23,23 +23,26 @@ MATRIX_ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Started and idle. `ready_s`: from nothing to there."""
+    """Started and idle. `ready_s`: from nothing to there; `laps`: seconds of its parts."""
 
     planned: PlannedModel
     runner: Runner
     ready_s: float
+    laps: dict[str, float]
 
     def serve(self, ids: tuple[int, ...], *, generated: int) -> Served:
         """A greedy reply of exactly `generated` tokens: nothing ends it earlier."""
         runner, before, began = self.runner, self.runner.snapshot(), time.perf_counter()
         read_from = runner.begin(GenerationRequest("bench", ids, generated, GREEDY))
         sampled: list[int] = []
-        num_windows, first, first_s = 0, before, began
+        num_windows, first, first_s, second_s = 0, before, began, began
         while not isinstance(outcome := runner.advance(is_cancelled=False), HasClosed):
             if not isinstance(outcome, HasSampled):
                 continue
             if not sampled:
                 first, first_s = runner.snapshot(), time.perf_counter()
+            elif num_windows == 1:
+                second_s = time.perf_counter()
             sampled += outcome.token_ids
             num_windows += 1
             if len(sampled) == generated:
@@ -65,6 +68,10 @@ class Engine:
             num_windows=num_windows - 1,
             num_drafts=drafts.num_drafts,
             num_drafts_accepted=drafts.num_accepted,
+            second_s=second_s - first_s,
+            moved_segments=facts.moved_segments,
+            home_bytes=facts.refilled_bytes + facts.room_bytes + facts.restored_bytes,
+            reclaim_s=facts.reclaim_ms / 1e3,
             ids=tuple(sampled),
         )
 
@@ -73,11 +80,13 @@ class Engine:
 def started(planned: PlannedModel) -> Iterator[Engine]:
     """Raises ConfigError and DeviceError."""
     began = time.perf_counter()
-    device = open_device(planned)
+    laps: dict[str, float] = {}
+    device = open_device(planned, laps)
     try:
         runner = make_runner(planned, device, ())
-        runner.start()
-        yield Engine(planned, runner, time.perf_counter() - began)
+        laps |= runner.start()
+        keep_for_good()
+        yield Engine(planned, runner, time.perf_counter() - began, laps)
     finally:
         device.close()
 

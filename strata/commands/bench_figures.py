@@ -25,9 +25,11 @@ class Ceilings:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One request. `prompt_s` ends when the first token is there, `decode_s` begins there. Of the prompt: bytes copied
-    to the card, `room_bytes` of them home into the block, and how it was read, in chunks or by windows of `read_rows`.
-    Of the windows behind: expert reads from the card (`num_hits`) and over the link (`num_misses`)."""
+    """One request. `prompt_s` ends when the first token is there, `decode_s` begins there, and the second token comes
+    `second_s` behind the first. Of the prompt: bytes copied to the card, `room_bytes` of them home into the block, and
+    how it was read, in chunks or by windows of `read_rows`. Of what was lent for it: segments moved away, bytes copied
+    home, and how long the host took to bring all of it home and to know it. Of the windows behind: expert reads from
+    the card (`num_hits`) and over the link (`num_misses`)."""
 
     prompt_tokens: int
     fresh_tokens: int
@@ -45,6 +47,10 @@ class Served:
     num_windows: int
     num_drafts: int
     num_drafts_accepted: int
+    second_s: float = 0.0
+    moved_segments: int = 0
+    home_bytes: int = 0
+    reclaim_s: float = 0.0
     ids: tuple[int, ...] = ()
 
     @property
@@ -130,6 +136,7 @@ def prompt_figures(rounds: Sequence[Served], work: ModelWork, ceilings: Ceilings
         "residency": spread([residency(served) for served in rounds]),
         "drafts": sum(served.num_drafts for served in rounds),
         "drafts_accepted": sum(served.num_drafts_accepted for served in rounds),
+        **_home_figures(rounds, ceilings),
     }
     if ceilings is not None:
         figures |= {
@@ -145,7 +152,35 @@ def residency(served: Served) -> float:
     return served.num_hits / reads if reads else 1.0
 
 
-def turn_figures(rounds: Sequence[Served]) -> dict[str, Any]:
+def _home_figures(rounds: Sequence[Served], ceilings: Ceilings | None) -> dict[str, Any]:
+    """The way home of what was lent, and with ceilings what it took beyond its bytes at the link's rate. It may run
+    beside the first window, so that `beyond` counts what of it a client could see at most."""
+    if not any(served.home_bytes for served in rounds):
+        return {}
+    figures: dict[str, Any] = {
+        "moved_segments": rounds[0].moved_segments,
+        "home_gb": spread([served.home_bytes / 1e9 for served in rounds]),
+        "reclaim_ms": spread([served.reclaim_s * 1e3 for served in rounds]),
+    }
+    if ceilings is not None:
+        beyond_s = [served.reclaim_s - served.home_bytes / ceilings.link_bytes_s for served in rounds]
+        figures["beyond_ms"] = spread([seconds * 1e3 for seconds in beyond_s])
+    return figures
+
+
+def against_figures(rounds: Sequence[Served], others: Sequence[Served]) -> dict[str, Any]:
+    """How much later than in another arm a client has its first and its second token: of each round the difference of
+    the two, which were served one after the other."""
+    pairs = list(zip(rounds, others, strict=True))
+    return {
+        "rounds": len(pairs),
+        "first_token_ms": spread([1e3 * (a.prompt_s - b.prompt_s) for a, b in pairs]),
+        "second_token_ms": spread([1e3 * (a.prompt_s + a.second_s - b.prompt_s - b.second_s) for a, b in pairs]),
+        "decode_share": spread([a.decode_tok_s / b.decode_tok_s - 1 for a, b in pairs]),
+    }
+
+
+def turn_figures(rounds: Sequence[Served], ceilings: Ceilings | None = None) -> dict[str, Any]:
     """Of rounds of one turn of a chat in one arm."""
     first = rounds[0]
     return {
@@ -162,6 +197,7 @@ def turn_figures(rounds: Sequence[Served]) -> dict[str, Any]:
         "decode_tok_s": spread([served.decode_tok_s for served in rounds]),
         "drafts": sum(served.num_drafts for served in rounds),
         "drafts_accepted": sum(served.num_drafts_accepted for served in rounds),
+        **_home_figures(rounds, ceilings),
     }
 
 

@@ -91,6 +91,12 @@ OPTIONS = (
            "128 where slots are lent, else the experts of one token",
            "expert-cache slots that stay when others are lent to a prompt, and must fit on the card; a cache without "
            "more of them lends nothing"),
+    Option(CARD, "cache-swaps", "num_swaps", _WHOLE, "N", "0",
+           "while answers are written, up to N experts of the cache (at most 16) are exchanged every 16 windows for "
+           "ones that are read more often; 0: those chosen at start stay"),
+    Option(CARD, "warm-start", "warm_start_file", TEXT, "FILE", "none",
+           "how often each expert was read: written when the server ends, and the most read are on the card from its "
+           "next start; needs --cache-swaps"),
     Option(CARD, "resident-budget-gib", "resident_budget_bytes", GIBIBYTES, "X", "all",
            "pinned bytes of the experts in host memory, in GiB"),
     Option(READING, "ctx", "context_tokens", _TOKENS, "N", f"the model's, at most {MAX_DEFAULT_CONTEXT_TOKENS:,}",

@@ -17,7 +17,7 @@ from strata.trace.keeper import check_target
 def run(config: ServeConfig) -> int:
     """The exit code. Raises ConfigError with every reason not to start, without torch."""
     planned = plan_model(config)
-    _check_trace_file(config)
+    _check_files(config)
     if config.device is DeviceChoice.CUDA:
         refuse_without_card()
     for number, exit_code in ((signal.SIGINT, 130), (signal.SIGTERM, 0)):
@@ -27,11 +27,15 @@ def run(config: ServeConfig) -> int:
     return run_server(planned)
 
 
-def _check_trace_file(config: ServeConfig) -> None:
+def _check_files(config: ServeConfig) -> None:
     """A file that cannot be written must be known before anything breaks."""
-    reason = "" if config.trace_file is None else check_target(Path(config.trace_file))
-    if reason:
-        raise ConfigError(f"trace refused: {reason}; give --trace a file in a folder that can be written")
+    reasons = [
+        f"{option} refused: {reason}; give --{option} a file in a folder that can be written"
+        for option, path in (("trace", config.trace_file), ("warm-start", config.warm_start_file))
+        if path is not None and (reason := check_target(Path(path)))
+    ]
+    if reasons:
+        raise ConfigError(*reasons)
 
 
 def _leave(exit_code: int, number: int, frame: FrameType | None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from strata.config.context import MIN_CONTEXT_TOKENS, choose_context
 from strata.config.not_yet import advise
-from strata.config.values import DeviceChoice, ModelFacts, ServeConfig
+from strata.config.values import MAX_SWAPS, DeviceChoice, ModelFacts, ServeConfig
 from strata.core.errors import Refusal
 from strata.core.kv import BLOCK_NUMBERS
 from strata.core.memory.shapes import CHUNK_GRID_TOKENS
@@ -21,6 +21,15 @@ MAX_TRACE_COMMANDS = 10_000_000
 def check_values(config: ServeConfig) -> Iterator[Refusal]:
     """What is wrong whatever the model is, in the order of the fields."""
     yield from _check_card(config)
+    if not 0 <= config.num_swaps <= MAX_SWAPS:
+        yield _refuse("cache-swaps", f"{config.num_swaps} blobs", f"0 (none) to {MAX_SWAPS}")
+    if config.warm_start_file == "":
+        yield Refusal("warm-start refused: it is empty; give --warm-start a file")
+    elif config.warm_start_file is not None and config.num_swaps == 0:
+        yield Refusal(
+            f"warm-start refused: without --cache-swaps nobody counts how often experts are read; give --cache-swaps 1 "
+            f"to {MAX_SWAPS}, or leave --warm-start out"
+        )
     if config.context_tokens is not None and config.context_tokens < MIN_CONTEXT_TOKENS:
         yield _refuse("ctx", f"{config.context_tokens} tokens", f"{MIN_CONTEXT_TOKENS} or more")
     chunk_tokens = _asked_chunk(config)

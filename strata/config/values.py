@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from strata.config.switches import LendingSwitches
+from strata.core.commands import MAX_COPY_GROUP
 from strata.core.kv import KvFormat
 from strata.core.units import GIB, MIB
 
@@ -19,6 +20,8 @@ DEFAULT_PARKED_BYTES = GIB
 DEFAULT_CHECKPOINT_BYTES = 512 * MIB
 """Host memory for checkpoints of recurrent state (`lending.md` 3.5)."""
 DEFAULT_SHORT_READ_TOKENS = 64
+MAX_SWAPS = MAX_COPY_GROUP
+"""Blobs of the expert cache that are exchanged at once: what one command copies."""
 DEFAULT_DRAFT_ROWS = 3
 """Rows of a window with a drafter, one of them sampled and the others drafted; without one, nothing is drafted unless
 it is asked for."""
@@ -86,6 +89,8 @@ class ServeConfig:
     is_vram_elastic: bool = False
     resident_budget_bytes: int | None = None
     min_cache_slots: int | None = None
+    num_swaps: int = 0
+    warm_start_file: str | None = None
     context_tokens: int | None = None
     kv_format: KvFormat = KvFormat.F16
     prefill: Prefill = Prefill()

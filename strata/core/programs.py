@@ -104,6 +104,7 @@ class WindowBuffers:
     terminators: Extent  # uint8 [V], 1 where the token ends a reply (masked until min_tokens are out)
     result: Extent  # int64 [32], see RESULT_BYTES
     sampled: Extent = NO_SCRATCH  # int32 [max_rows], the sampled ids again; 0 bytes without a drafter
+    usage: Extent = NO_SCRATCH  # int32 [num_layers, nE], see ExpertsArgs; 0 bytes where nobody asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,8 @@ class ExpertsArgs:
     """`experts`: which expert ids this launch computes (every chosen row of each), a sorted tuple; None means every
     expert that the router chose, found on the device. `addresses`: int64 [nE], where the blob of each expert of this
     layer may be read now: an arena address or a place in the pack. `result`: where the two counters of expert reads
-    are kept, None in a prompt chunk."""
+    are kept, None in a prompt chunk. `usage`: int32 [num_layers, nE], in whose row `layer` each expert that the launch
+    reads counts one more, however many rows chose it; 0 bytes where nobody asks."""
 
     layer: int
     rows: int
@@ -148,6 +150,7 @@ class ExpertsArgs:
     experts: tuple[int, ...] | None
     addresses: Extent
     result: Extent | None = None
+    usage: Extent = NO_SCRATCH
 
 
 @dataclass(frozen=True, slots=True)

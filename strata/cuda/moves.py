@@ -6,7 +6,7 @@ memory was registered in two pieces. The pack is the master of every weight: rea
 
 from collections.abc import Mapping
 
-from strata.core.commands import Access, Copy, Digest, Fill, Stream
+from strata.core.commands import Copy, Digest, Fill, Stream
 from strata.core.errors import DeviceError
 from strata.core.extent import HostExtent, HostSpace
 from strata.cuda.arena import Arena
@@ -30,13 +30,11 @@ class Moves:
         self.to_device_bytes = self.to_host_bytes = 0
 
     def copy(self, command: Copy) -> None:
-        for pair in command.pairs:
-            for side in (pair.source, pair.target):
-                if isinstance(side, Access):
-                    self._arena.check_mapped(side.extent)
-                else:
-                    self._check_host(side, is_written=side is pair.target)
-        for copy in merge_pairs(command.pairs):
+        copies = merge_pairs(command.pairs)
+        for copy in copies:
+            self._arena.check_mapped(copy.arena)
+            self._check_host(copy.host, is_written=not copy.is_to_device)
+        for copy in copies:
             self._issue(copy, command.stream)
 
     def fill(self, command: Fill) -> None:

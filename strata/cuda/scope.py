@@ -7,6 +7,7 @@ through the address table a program reaches the version's entries, the table its
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from strata.core.commands import Access, Launch
 from strata.core.errors import DeviceError
@@ -22,7 +23,7 @@ class Spans:
     def __init__(self, extents: Iterable[Extent]) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
-        for extent in sorted(extents):
+        for extent in sorted(extents, key=attrgetter("offset_bytes")):
             if self._ends and extent.offset_bytes <= self._ends[-1]:
                 self._ends[-1] = max(self._ends[-1], extent.end_bytes)
             elif extent.size_bytes:

@@ -6,9 +6,10 @@ sides become one. The pairs of a group are independent, so they may be put in an
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from strata.core.commands import CopyPair
-from strata.core.extent import Extent, HostExtent
+from strata.core.extent import Extent, HostExtent, HostSpace
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,35 +22,33 @@ class LinkCopy:
 
 
 def merge_pairs(pairs: Sequence[CopyPair]) -> list[LinkCopy]:
-    """In order of arena address, host to device first; empty pairs are left out."""
-    copies = sorted((_copy_of(pair) for pair in pairs), key=lambda c: (not c.is_to_device, c.host.space, c.arena))
-    merged: list[LinkCopy] = []
-    for copy in copies:
-        if not copy.arena.size_bytes:
-            continue
-        if merged and _follows(merged[-1], copy):
-            last = merged.pop()
-            copy = LinkCopy(
-                HostExtent(last.host.space, last.host.offset_bytes, last.host.size_bytes + copy.host.size_bytes),
-                Extent(last.arena.offset_bytes, last.arena.size_bytes + copy.arena.size_bytes),
-                copy.is_to_device,
-            )
-        merged.append(copy)
-    return merged
+    """In order of arena address, host to device first; empty pairs are left out. In plain numbers until the end: a read
+    has thousands of pairs, and the link waits for whoever merges them."""
+    merged: list[list[Any]] = []
+    for is_to_host, space, arena, host, size_bytes in sorted(filter(_size_of, map(_numbers_of, pairs))):
+        last = merged[-1] if merged else None
+        if last and last[:2] == [is_to_host, space] and last[2] + last[4] == arena and last[3] + last[4] == host:
+            last[4] += size_bytes
+        else:
+            merged.append([is_to_host, space, arena, host, size_bytes])
+    return [
+        LinkCopy(HostExtent(space, host, size_bytes), Extent(arena, size_bytes), not is_to_host)
+        for is_to_host, space, arena, host, size_bytes in merged
+    ]
 
 
-def _copy_of(pair: CopyPair) -> LinkCopy:
-    if isinstance(pair.source, HostExtent):
-        assert not isinstance(pair.target, HostExtent), pair
-        return LinkCopy(pair.source, pair.target.extent, is_to_device=True)
-    assert isinstance(pair.target, HostExtent), pair
-    return LinkCopy(pair.target, pair.source.extent, is_to_device=False)
+_Numbers = tuple[bool, HostSpace, int, int, int]
+"""Of a copy: whether it goes to the host, where there, both offsets, and its bytes."""
 
 
-def _follows(last: LinkCopy, copy: LinkCopy) -> bool:
-    return (
-        last.is_to_device == copy.is_to_device
-        and last.host.space == copy.host.space
-        and last.host.end_bytes == copy.host.offset_bytes
-        and last.arena.end_bytes == copy.arena.offset_bytes
-    )
+def _size_of(numbers: _Numbers) -> int:
+    return numbers[4]
+
+
+def _numbers_of(pair: CopyPair) -> _Numbers:
+    source, target = pair.source, pair.target
+    if isinstance(source, HostExtent):
+        assert not isinstance(target, HostExtent), pair
+        return False, source.space, target.extent.offset_bytes, source.offset_bytes, source.size_bytes
+    assert isinstance(target, HostExtent), pair
+    return True, target.space, source.extent.offset_bytes, target.offset_bytes, target.size_bytes

@@ -17,7 +17,8 @@ from strata.core.serving.launches import is_blob, is_blob_of
 
 @dataclass(frozen=True, slots=True)
 class RunnerCounts:
-    """Since start; prompt and windows together. `ring_entries`: blobs copied through the ring; `lent_bytes` of the
+    """Since start; prompt and windows together, and of expert reads those of windows again; `num_swaps` blobs of the
+    expert cache, `swapped_bytes`, were exchanged. `ring_entries`: blobs copied through the ring; `lent_bytes` of the
     expert cache were given to reads in `num_loans` loans, `refilled_bytes` copied back into lent slots; `room_bytes`
     were copied back into the block behind `num_rooms` rooms, `restored_bytes` into regions whose segments were away;
     `parked_bytes` and `unparked_bytes` of conversations were copied to host memory and back. `slab_bytes` of what was
@@ -25,6 +26,10 @@ class RunnerCounts:
 
     expert_reads_hit: int = 0
     expert_reads_missed: int = 0
+    window_reads_hit: int = 0
+    window_reads_missed: int = 0
+    num_swaps: int = 0
+    swapped_bytes: int = 0
     ring_entries: int = 0
     num_loans: int = 0
     lent_bytes: int = 0
@@ -42,6 +47,21 @@ class RunnerCounts:
     slab_bytes: int = 0
     reclaim_s: float = 0.0  # that loans took to come home
     scratch_classes: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFacts:
+    """Of one request: reads of experts by its windows, those of them that the card had, and blobs exchanged."""
+
+    num_reads: int = 0
+    num_hits: int = 0
+    num_swaps: int = 0
+
+
+def cache_facts(now: RunnerCounts, then: RunnerCounts) -> CacheFacts:
+    num_hits = now.window_reads_hit - then.window_reads_hit
+    num_misses = now.window_reads_missed - then.window_reads_missed
+    return CacheFacts(num_hits + num_misses, num_hits, now.num_swaps - then.num_swaps)
 
 
 def with_act(counts: RunnerCounts, act: Act, *, slab_bytes: int) -> RunnerCounts:
@@ -63,8 +83,24 @@ def with_act(counts: RunnerCounts, act: Act, *, slab_bytes: int) -> RunnerCounts
     )
 
 
-def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan) -> RunnerCounts:
-    """Copies on the prompt's copy stream fill the ring, or bring home what was lent; prompt launches name their blobs.
+def with_window(
+    counts: RunnerCounts, *, hits: int, misses: int, num_drafts: int, num_drafts_accepted: int
+) -> RunnerCounts:
+    """What a window said of itself."""
+    return replace(
+        counts,
+        expert_reads_hit=counts.expert_reads_hit + hits,
+        expert_reads_missed=counts.expert_reads_missed + misses,
+        window_reads_hit=counts.window_reads_hit + hits,
+        window_reads_missed=counts.window_reads_missed + misses,
+        num_drafts=counts.num_drafts + num_drafts,
+        num_drafts_accepted=counts.num_drafts_accepted + num_drafts_accepted,
+    )
+
+
+def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan, *, is_lent: bool) -> RunnerCounts:
+    """Copies on the prompt's copy stream fill the ring, or bring home what was lent, or, where `is_lent` says that no
+    slot of the cache is, exchange blobs in it; prompt launches name their blobs.
     The drafter is the layer behind the last. What goes to parked memory or comes from it is a conversation; behind the
     bytes for those, it is a checkpoint."""
     more: Counter[str] = Counter()
@@ -74,7 +110,7 @@ def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan)
             classes |= {write.extent.size_bytes for write in command.writes if write.owner == SCRATCH}
         if isinstance(command, Copy) and command.stream is Stream.COPY:
             for pair in command.pairs:
-                _count_copy(more, pair.target, num_layers=plan.inventory.num_layers)
+                _count_copy(more, pair.target, num_layers=plan.inventory.num_layers, is_lent=is_lent)
         elif isinstance(command, Copy):
             for pair in command.pairs:
                 more["parked_bytes"] += _parked_bytes(pair.target, plan)
@@ -90,12 +126,15 @@ def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan)
     return replace(counts, scratch_classes=classes, **sums)
 
 
-def _count_copy(more: Counter[str], target: Access | HostExtent, *, num_layers: int) -> None:
+def _count_copy(more: Counter[str], target: Access | HostExtent, *, num_layers: int, is_lent: bool) -> None:
     if isinstance(target, HostExtent):
         return
     size_bytes = target.extent.size_bytes
-    if target.owner == CACHE:
+    if target.owner == CACHE and is_lent:
         more["refilled_bytes"] += size_bytes
+    elif target.owner == CACHE:
+        more["num_swaps"] += 1
+        more["swapped_bytes"] += size_bytes
     elif target.owner != PROMPT:
         more["restored_bytes"] += size_bytes
     elif is_blob_of(target, num_layers):

@@ -27,6 +27,10 @@ class EngineStatistics:
     seconds_since_progress: float  # 0.0 when idle
     expert_reads_hit: int  # expert reads served from VRAM
     expert_reads_missed: int  # served from the pack or the ring
+    window_reads_hit: int  # of them, those of decode windows
+    window_reads_missed: int
+    num_swaps: int  # blobs of the expert cache that were exchanged
+    swapped_bytes: int  # copied to the card for that
     link_bytes: int  # to the device, by copies and by programs reading the pack
     ring_entries: int  # blobs that went through the ring
     num_loans: int  # times that cache slots were lent to a read

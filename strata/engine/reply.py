@@ -91,7 +91,7 @@ class Reply:
 
     def _finished(self, reason: str) -> Finished:
         prompt_tokens = len(self.request.prompt_ids)
-        drafts = self.runner.draft_facts()
+        drafts, cache = self.runner.draft_facts(), self.runner.cache_facts()
         split_s = self.began_s if self.first_window_s is None else self.first_window_s
         timings = Timings(
             prompt_n=prompt_tokens - self.cached_tokens,
@@ -101,5 +101,8 @@ class Reply:
             read=self.runner.read_facts(),
             draft_n=drafts.num_drafts,
             draft_n_accepted=drafts.num_accepted,
+            expert_n=cache.num_reads,
+            expert_n_hit=cache.num_hits,
+            swap_n=cache.num_swaps,
         )
         return Finished(reason, Usage(prompt_tokens, self.num_sampled, self.cached_tokens), timings)

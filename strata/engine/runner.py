@@ -8,13 +8,13 @@ import logging
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from strata.core.commands import Fill
 from strata.core.errors import DeviceError, DeviceLost
 from strata.core.events import Failed, Reached
 from strata.core.lending.ledger import Ledger
-from strata.core.memory.planner import Plan
-from strata.core.programs import HIT_WORD, MISSED_WORD, PROBABILITY_WORD, RESULT_BYTES, SAMPLED_WORD
+from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES, SAMPLED_WORD
 from strata.core.serving.checkpoints import Checkpoints
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.conversations import ParkedConversations
@@ -23,7 +23,7 @@ from strata.core.serving.launches import Recipe, window_launches
 from strata.core.serving.machine import Machine
 from strata.core.serving.parking import Restoring
 from strata.core.serving.recurrent_state import commit_launches
-from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
+from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts
 from strata.core.serving.short_reads import read_graph, read_launches, read_rows
 from strata.core.serving.standing import HOME, forgetful
 from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
@@ -41,19 +41,22 @@ from strata.core.serving.steps import (
     ServingEvent,
     Started,
 )
+from strata.core.serving.swapping import brings_reads
 from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
-from strata.engine.counts import RunnerCounts, with_act, with_commands
-from strata.engine.lookup import look_up
+from strata.engine.counts import CacheFacts, RunnerCounts, cache_facts, with_act, with_commands, with_window
+from strata.engine.drafts import looked_up, num_worthy
 from strata.engine.read_facts import with_geometry, with_takeover
+from strata.engine.touching import touching
 
 DigestOf = Callable[[memoryview], int]
 MAX_RECOVERIES = 3
 TOLD_SCRATCH_BYTES = 4 * MIB
 """A class of at least so much that a slab would have saved is told of (`lending.md` 3.3)."""
 log = logging.getLogger(__name__)
-_GREEDY = SamplingParams(temperature=0.0)
+START_PARTS = ("load", "graphs", "touch")
+"""What a start does behind the weights: copies to the card, windows captured, a first request of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +94,15 @@ Outcome = HasRead | HasMoved | HasSampled | HasClosed
 
 @dataclass(frozen=True, slots=True)
 class RunnerSnapshot:
-    """One moment: the runner's counts, the device's, who owns which bytes by the books, what is parked, and which
-    states of the live session are kept."""
+    """One moment: the runner's counts, the device's, who owns which bytes by the books, what is parked, which states of
+    the live session are kept, and how often each blob is read."""
 
     counts: RunnerCounts
     device: DeviceStatistics
     ledger: Ledger
     parked: ParkedConversations
     checkpoints: Checkpoints
-
-
-def _touching(plan: Plan) -> list[GenerationRequest]:
-    """Requests that share nothing, one for each way to read."""
-    short_tokens, most_tokens = plan.options.policy.short_read_tokens, plan.options.context_tokens - 1
-    long = GenerationRequest("touch", (0,) * min(max(3, short_tokens + 1), most_tokens), 1, _GREEDY)
-    return [GenerationRequest("touch", (1,) * min(3, most_tokens), 1, _GREEDY), long] if short_tokens else [long]
+    heat: tuple[int, ...]
 
 
 class Runner:
@@ -113,7 +110,7 @@ class Runner:
     `pause` is called while a device has nothing to report yet; the twin always has. With `is_touched`, `start` runs
     every program once: on a card, a kernel is compiled when it runs for the first time. `digest` is the positional
     digest of host bytes, for plans that verify what was lent; `clock` gives seconds, for the time that a loan takes to
-    come home."""
+    come home; `heat`: how often each blob was read before, () if nobody counted."""
 
     def __init__(
         self,
@@ -125,6 +122,7 @@ class Runner:
         is_touched: bool = False,
         digest: DigestOf | None = None,
         clock: Callable[[], float] = lambda: 0.0,
+        heat: tuple[int, ...] = (),
     ) -> None:
         description = device.describe()
         assert digest is not None or not recipe.plan.options.policy.is_verified, "nothing to verify with"
@@ -133,8 +131,9 @@ class Runner:
         self._device, self._recipe, self._terminators, self._pause = device, recipe, tuple(terminators), pause
         self._places = Addresses(description.arena_address, description.pack_address)
         self._machine = Machine(recipe, self._places, frozenset(terminators))
-        self._state: State = first_state(recipe.plan)
+        self._state: State = first_state(recipe.plan, heat)
         self._awaits: tuple[str, ...] = ()
+        self._early: set[str] = set()  # reported since the request began, and not awaited so far
         self._checks: tuple[Check, ...] = ()
         self._num_acts = 0
         self._is_touched = is_touched
@@ -144,12 +143,15 @@ class Runner:
         self._window_words = (0, 0)  # the card's own counters of expert reads, as seen last
         self._publish()
 
-    def start(self) -> None:
-        """Make the card ready: map, load, publish, capture. Raises DeviceError."""
+    def start(self) -> dict[str, float]:
+        """Make the card ready: map, load, publish, capture. Gives the seconds of each part. Raises DeviceError."""
+        laps_s = [self._clock()]
         segment_bytes = self._device.describe().segment_bytes
         plan = self._recipe.plan
-        self._order(start_up(plan, self._places, segment_bytes=segment_bytes, terminators=self._terminators))
+        cache = self._state.at.cache
+        self._order(start_up(plan, self._places, cache, segment_bytes=segment_bytes, terminators=self._terminators))
         self._gather()
+        laps_s.append(self._clock())
         for rows in graph_rows(plan):
             launches = window_launches(self._recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
             self._device.capture(window_graph(rows), launches)
@@ -160,15 +162,18 @@ class Runner:
         for rows in read_rows(plan):
             launches = read_launches(self._recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
             self._device.capture(read_graph(rows), launches)
+        laps_s.append(self._clock())
         self._step(Started())
         if self._is_touched:
             self._touch()
             self._step(Started())  # the touch has brought home what was lent from the start
+        laps_s.append(self._clock())
+        return {name: end - begin for name, (begin, end) in zip(START_PARTS, pairwise(laps_s), strict=True)}
 
     def _touch(self) -> None:
         """A request of its own, read in a chunk and answered by a window, and one that windows read where they do; they
         count for nothing."""
-        for request in _touching(self._recipe.plan):
+        for request in touching(self._recipe.plan):
             self.begin(request)
             while not isinstance(outcome := self.advance(is_cancelled=False), HasClosed):
                 if isinstance(outcome, HasSampled):
@@ -182,6 +187,7 @@ class Runner:
         nothing is open."""
         before, had_segments = self._counts, self._state.at.segments is not None
         self._read = NO_READ
+        self._early.clear()
         self._step(Began(request))
         facts, plan = with_takeover(self._read, self._state), self._recipe.plan
         fresh_tokens = len(request.prompt_ids) - facts.read_from
@@ -208,6 +214,10 @@ class Runner:
         now, then = self._counts, self._began
         return DraftFacts(now.num_drafts - then.num_drafts, now.num_drafts_accepted - then.num_drafts_accepted)
 
+    def cache_facts(self) -> CacheFacts:
+        """What windows of the request begun last read of the experts, so far, and what was exchanged meanwhile."""
+        return cache_facts(self._counts, self._began)
+
     def advance(self, *, is_cancelled: bool) -> Outcome:
         """Wait for what was submitted last, then submit what follows. Raises DeviceError; then call `recover`."""
         self._gather()
@@ -230,7 +240,7 @@ class Runner:
     def resume(self, *token_ids: int) -> None:
         """All sampled tokens were taken: run the next window behind the last."""
         assert token_ids == self._sampled, (token_ids, self._sampled)
-        self._step(Continued(token_ids, self._looked_up(token_ids)))
+        self._step(Continued(token_ids, looked_up(self._recipe.plan, self._state, token_ids), self._expert_reads()))
         while isinstance(self._state, Homing):
             self._gather()
             self._step(Arrived())
@@ -238,19 +248,10 @@ class Runner:
             self._gather()
             self._step(Drafted(self._num_worthy(self._state.rows - 1)))
 
-    def _looked_up(self, token_ids: tuple[int, ...]) -> tuple[int, ...]:
-        """Drafts behind `token_ids` where windows have rows for them and no drafter to fill these."""
-        state, plan = self._state, self._recipe.plan
-        assert isinstance(state, Windowing)
-        if plan.draft is not None:
-            return ()
-        most = min(plan.options.window_rows, state.num_left - len(token_ids)) - 1
-        return look_up((*state.at.session.ids, state.token_id, *token_ids), most=most) if most > 0 else ()
-
     def end(self, *, num_taken: int | None = None) -> None:
         """The reply is over with the first `num_taken` of the tokens that were sampled last, or all of them. All is at
         rest when this returns."""
-        self._step(Ended(self._sampled[:num_taken]))
+        self._step(Ended(self._sampled[:num_taken], self._expert_reads()))
         while not self._is_idle():
             self._gather()
             self._step(Arrived())
@@ -300,8 +301,8 @@ class Runner:
         self._publish()
 
     def _publish(self) -> None:
-        at = self._state.at
-        self._snapshot = RunnerSnapshot(self._counts, self._device.statistics(), at.ledger, at.parked, at.checkpoints)
+        at, device = self._state.at, self._device.statistics()
+        self._snapshot = RunnerSnapshot(self._counts, device, at.ledger, at.parked, at.checkpoints, at.cache.heat)
 
     def _order(self, orders: Orders) -> None:
         self._num_acts = 0
@@ -314,7 +315,8 @@ class Runner:
         self._device.submit(orders.commands)
         result = self._recipe.plan.verifier.window.result
         had_classes = self._counts.scratch_classes
-        self._counts = with_commands(self._counts, orders.commands, self._recipe.plan)
+        is_lent = self._state.at.loan is not None
+        self._counts = with_commands(self._counts, orders.commands, self._recipe.plan, is_lent=is_lent)
         for command in orders.commands:
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
@@ -326,7 +328,7 @@ class Runner:
     def _gather(self, *, is_draining: bool = False) -> None:
         """Until every awaited tag is reached. Raises DeviceError for what failed; with `is_draining` only for what
         takes the device away."""
-        missing = set(self._awaits)
+        missing = set(self._awaits) - self._early
         while missing:
             events = self._device.completions()
             for event in events:
@@ -336,11 +338,13 @@ class Runner:
                     kind = DeviceLost if event.is_fatal else DeviceError
                     raise kind(event.message, event.command)
                 assert isinstance(event, Reached)
+                self._early.add(event.tag)
                 missing.discard(event.tag)
                 if event.tag.startswith(f"{HOME} ") and not self._state.at.is_coming_home:
                     self._note_home()
             if missing and not events:
                 self._pause()
+        self._early.difference_update(self._awaits)
         checks, self._awaits, self._checks = self._checks, (), ()
         for check in checks:
             self._check(check)
@@ -367,21 +371,26 @@ class Runner:
         return tuple(expert for expert, rows in enumerate(counts) if rows)
 
     def _num_worthy(self, num_drafts: int) -> int:
-        """Drafts before the first one that the drafter itself finds too unlikely."""
-        result, least = self._device.host(self._recipe.plan.staging.result), self._recipe.plan.options.least_probability
-        probabilities = struct.unpack_from(f"<{num_drafts}d", result, 8 * PROBABILITY_WORD)
-        return next((num for num, probability in enumerate(probabilities) if not probability >= least), num_drafts)
+        plan = self._recipe.plan
+        return num_worthy(self._device.host(plan.staging.result), num_drafts, least=plan.options.least_probability)
+
+    def _expert_reads(self) -> tuple[int, ...]:
+        """Windows that read each blob since this was not () last: flat [num_layers, num_experts]."""
+        plan = self._recipe.plan
+        if not brings_reads(plan, self._state.at.cache):
+            return ()
+        return tuple(self._device.host(plan.staging.usage).cast("i"))
 
     def _sampled_tokens(self, rows: int) -> tuple[int, ...]:
         """What the window of `rows` rows gave; its first row always stands."""
         words = struct.unpack(f"<{RESULT_BYTES // 8}q", self._device.host(self._recipe.plan.staging.result))
         hits, misses, num_sampled = words[HIT_WORD], words[MISSED_WORD], words[SAMPLED_WORD] if rows > 1 else 1
-        self._counts = replace(
+        self._counts = with_window(
             self._counts,
-            expert_reads_hit=self._counts.expert_reads_hit + hits - self._window_words[0],
-            expert_reads_missed=self._counts.expert_reads_missed + misses - self._window_words[1],
-            num_drafts=self._counts.num_drafts + rows - 1,
-            num_drafts_accepted=self._counts.num_drafts_accepted + num_sampled - 1,
+            hits=hits - self._window_words[0],
+            misses=misses - self._window_words[1],
+            num_drafts=rows - 1,
+            num_drafts_accepted=num_sampled - 1,
         )
         self._window_words = (hits, misses)
         if min(words[:num_sampled]) < 0:  # how a card says it: its programs cannot raise

@@ -132,6 +132,10 @@ class Steward:
         """Who owns which bytes of the card, by the books, as they stood after the last step."""
         return self._runner.snapshot().ledger.holdings
 
+    def heat(self) -> tuple[int, ...]:
+        """How often windows read each expert (`strata.core.memory.residency`), as known after the last step."""
+        return self._runner.snapshot().heat
+
     def statistics(self) -> EngineStatistics:
         snapshot = self._runner.snapshot()
         device, counts, parked, base = snapshot.device, snapshot.counts, snapshot.parked, self._base
@@ -147,6 +151,10 @@ class Steward:
             seconds_since_progress=self._clock() - self._running.progress_s if self._running else 0.0,
             expert_reads_hit=counts.expert_reads_hit,
             expert_reads_missed=counts.expert_reads_missed,
+            window_reads_hit=counts.window_reads_hit,
+            window_reads_missed=counts.window_reads_missed,
+            num_swaps=counts.num_swaps,
+            swapped_bytes=counts.swapped_bytes,
             link_bytes=device.copied_to_device_bytes
             - base.copied_to_device_bytes
             + device.pack_read_bytes

@@ -23,7 +23,8 @@ class Watch(Protocol):
 
 class WatchedRunner(Runner):
     """`advance` is noted as what it gave: "read", "moved", "sampled" or "closed"; before that, what the model chose:
-    "routed" experts, or the tokens that a window "gave". Behind "goes on" it may say how many drafts were "worthy"."""
+    "routed" experts, the tokens that a window "gave", or the reads of experts that it "counted". Behind "goes on" may
+    come how many drafts were "worthy"."""
 
     def __init__(
         self,
@@ -36,15 +37,18 @@ class WatchedRunner(Runner):
         is_touched: bool = False,
         digest: DigestOf | None = None,
         clock: Callable[[], float] = lambda: 0.0,
+        heat: tuple[int, ...] = (),
     ) -> None:
         self._watch = watch
         self._told: BaseException | None = None  # what `recover` is called for
         self._is_advancing = False
-        super().__init__(device, recipe, terminators, pause, is_touched=is_touched, digest=digest, clock=clock)
+        super().__init__(
+            device, recipe, terminators, pause, is_touched=is_touched, digest=digest, clock=clock, heat=heat
+        )
 
-    def start(self) -> None:
+    def start(self) -> dict[str, float]:
         with _Told(self):
-            super().start()
+            return super().start()
 
     def begin(self, request: GenerationRequest) -> int:
         self._watch.began(request)
@@ -102,6 +106,8 @@ class WatchedRunner(Runner):
     def _sampled_tokens(self, rows: int) -> tuple[int, ...]:
         token_ids = super()._sampled_tokens(rows)
         self._watch.noted("gave", ids=list(token_ids))
+        if reads := self._expert_reads():
+            self._watch.noted("counted", reads=list(reads))
         return token_ids
 
     def _num_worthy(self, num_drafts: int) -> int:

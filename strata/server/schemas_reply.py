@@ -98,6 +98,10 @@ def render_timings(timings: Timings) -> Json:
         "predicted_per_second": timings.predicted_per_second,
         "draft_n": timings.draft_n,
         "draft_n_accepted": timings.draft_n_accepted,
+        "expert_n": timings.expert_n,
+        "expert_n_hit": timings.expert_n_hit,
+        "expert_hit_rate": timings.expert_n_hit / timings.expert_n if timings.expert_n else None,
+        "swap_n": timings.swap_n,
         "read": asdict(timings.read),
     }
 

@@ -39,7 +39,7 @@ class Keeper:
         self.noted("failure", error=reason[0], message=reason[1])
         trace = self._tail.trace({"server": {"error": reason[0], "message": reason[1]}})
         try:
-            _replace_file(self._path, write_trace(trace))
+            replace_file(self._path, write_trace(trace))
         except OSError as failed:
             self._say(f"the trace could not be written to {self._path}: {failed.strerror}")
         else:
@@ -50,7 +50,7 @@ class Keeper:
 
 
 def check_target(path: Path) -> str:
-    """Why no trace can be written there, "" when it seems that one can."""
+    """Why no trace, or any other JSON, can be written there, "" when it seems that one can."""
     folder = path.parent
     if path.is_dir():
         return f"{path} is a folder"
@@ -72,8 +72,8 @@ def _holds_something_else(path: Path) -> bool:
         return False
 
 
-def _replace_file(path: Path, text: str) -> None:
-    """Raises OSError, and then leaves what was there."""
+def replace_file(path: Path, text: str) -> None:
+    """As a whole, for its owner alone. Raises OSError, and then leaves what was there."""
     half = path.with_name(f"{path.name}.part")
     half.unlink(missing_ok=True)  # what is there already could be open to others, or lead elsewhere
     descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.predict import Prediction, Twin, compare, read_pace
+from bench.predict import PACE, Prediction, Twin, compare, predict_measured, read_pace, table
 from bench.synth import QUANTS, SHAPES, write_model
 from strata.config.values import DeviceChoice, ServeConfig
 from strata.core.units import MIB
@@ -50,6 +50,22 @@ def test_a_token_reads_over_the_link_what_is_not_resident(planned: PlannedModel,
     found = predicted(planned, tmp_path, pack_read_bytes_per_us=1000)
     assert found.token_ms == pytest.approx(read_bytes / 1000 * 1e-3, rel=0.5)  # drawn evenly, few of them
     assert found.prompt_ms < 2 * found.token_ms
+
+
+def test_what_was_measured_says_what_is_predicted(planned: PlannedModel, tmp_path: Path):
+    """Arena, context, prompts and link are the measurement's; its drafts and other arms are left out."""
+    spread = {"median": 50.0}
+    row = {"prompt_tokens": 300, "generated": 3, "ttft_ms": spread, "decode_tok_s": spread, "reclaim_ms": spread}
+    measured = {
+        "ceilings": {"link_bytes_s": 1e9},
+        "loans on, start": {"arena_bytes": 128 * MIB, "context_tokens": 512},
+        "loans on, prompt 300": row,
+        "loans off, prompt 300": row,
+    }
+    rows = predict_measured(planned.config.model, read_pace(PACE), measured)
+    assert [(row["prompt"], row["what"]) for row in rows] == [(300, what) for what in ("prompt", "token", "reclaim")]
+    assert all(row["off"] == pytest.approx(row["twin_ms"] / row["card_ms"] - 1) for row in rows)
+    assert "**" in table(rows) and table(rows).count("\n") == 4
 
 
 def test_a_prediction_stands_beside_the_medians_of_a_measurement():

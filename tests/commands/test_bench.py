@@ -12,6 +12,7 @@ from strata.commands.bench_figures import (
     Ceilings,
     ModelWork,
     Served,
+    against_figures,
     decode_floor_s,
     prompt_figures,
     prompt_floor_s,
@@ -73,6 +74,22 @@ def test_figures_have_the_spread_of_the_rounds():
     assert "prompt_share" not in prompt_figures([served()], WORK, None)
 
 
+def test_what_a_way_home_took_beyond_its_bytes_is_told_where_the_link_is_known():
+    home = [served(home_bytes=10**9, reclaim_s=s, moved_segments=32) for s in (0.03, 0.05, 0.02)]
+    figures = prompt_figures(home, WORK, CEILINGS)
+    assert figures["beyond_ms"].median == pytest.approx(10.0) and figures["moved_segments"] == 32
+    assert "beyond_ms" not in prompt_figures(home, WORK, None)
+    assert "reclaim_ms" not in prompt_figures([served()], WORK, CEILINGS)
+
+
+def test_arms_are_held_against_each_other_round_by_round():
+    first = [served(prompt_s=0.5, second_s=0.03), served(prompt_s=0.9, second_s=0.03)]
+    other = [served(prompt_s=0.4, second_s=0.01), served(prompt_s=0.7, second_s=0.02)]
+    figures = against_figures(first, other)
+    assert figures["first_token_ms"].median == pytest.approx(150)
+    assert figures["second_token_ms"].minimum == pytest.approx(120)
+
+
 def test_a_tokens_work_counts_the_experts_that_it_is_sent_to(tmp_path: Path):
     path = write_random_model(tmp_path / "m.gguf", hidden=64, ffn=32, layers=2, experts=4, used=2, heads=2, kv_heads=1)
     spec = spec_of(open_model(path))
@@ -106,11 +123,12 @@ def test_a_chat_is_measured_in_every_arm(model: Path, capsys):
     card = ["--vram", "10MiB", "--ctx", "512", "--cache-min-slots", "10", "--mtp", "--spec", "1"]
     assert main(["bench", str(model), *card, *options]) == 0
     rows = json.loads(capsys.readouterr().out)
-    fresh = {name: row["fresh_tokens"] for name, row in rows.items() if "turn" in name}
+    fresh = {name: row["fresh_tokens"] for name, row in rows.items() if "fresh_tokens" in row}
     assert set(fresh) == {f"room-min {arm}, turn {turn}" for arm in ("256", "0", "unset") for turn in range(3)}
     for arm in ("256", "0", "unset"):
         assert [fresh[f"room-min {arm}, turn {turn}"] for turn in range(3)] == [270, 61, 7]
-    has_room = {name: row["room_slots"] > 0 for name, row in rows.items() if "turn" in name}
+    has_room = {name: row["room_slots"] > 0 for name, row in rows.items() if "room_slots" in row}
+    assert rows["room-min 256 against room-min unset, turn 0"]["rounds"] == 1
     assert has_room["room-min 256, turn 0"] and not has_room["room-min 256, turn 1"]
     assert has_room["room-min 0, turn 1"] and not has_room["room-min unset, turn 0"]
 
@@ -121,7 +139,7 @@ def test_loans_on_and_off_are_two_arms(model: Path, capsys, monkeypatch):
     card = ["--vram", "10MiB", "--ctx", "256", "--cache-min-slots", "10", "--mtp", "--spec", "1"]
     assert main(["bench", str(model), *card, *options]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert {name: row["room_slots"] > 0 for name, row in rows.items() if "prompt" in name} == {
+    assert {name: row["room_slots"] > 0 for name, row in rows.items() if "room_slots" in row} == {
         "loans on, prompt 9": True,
         "loans off, prompt 9": False,
         "loans on, prompt 12": True,

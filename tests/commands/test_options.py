@@ -87,6 +87,8 @@ WRITTEN: list[tuple[str, str, str, str, object]] = [
     ("vram-segment-mib", "64", "64", "vram_segment_bytes", 64 * MIB),
     ("twin-segment-kib", "64", "64", "twin_segment_bytes", 64 * KIB),
     ("cache-min-slots", "9", "9", "min_cache_slots", 9),
+    ("cache-swaps", "3", "3", "num_swaps", 3),
+    ("warm-start", "w.json", '"w.json"', "warm_start_file", "w.json"),
     ("resident-budget-gib", "1.5", "1.5", "resident_budget_bytes", 3 * GIB // 2),
     ("ctx", "9", "9", "context_tokens", 9),
     ("kv", "f32", '"f32"', "kv_format", KvFormat.F32),

@@ -3,6 +3,7 @@
 Kernels run in triton's interpreter; what a compiler makes of them is tested on a card. Models are as small as they can
 be, since the interpreter takes milliseconds a program."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,31 @@ def test_segments_moved_behind_the_arena_change_no_bit(tmp_path: Path):
             seen.append((ids, [row.view(torch.int32).tolist() for row in card.logits]))
             assert (card.runner.snapshot().counts.num_segment_loans > 0) == (options is elastic)
     assert seen[0] == seen[1]
+
+
+SWAPPING = PlanOptions(64, num_cache_slots=4, ring_slots=4, chunk_tokens=16, num_swaps=2, swap_windows=1)
+
+
+def test_a_card_counts_the_reads_that_the_reference_counts(tmp_path: Path):
+    path = write(tmp_path, "qwen3moe", layers=1, experts=16)
+    with real_card(path, SWAPPING) as card:
+        card.serve(IDS[:1], max_tokens=2)
+        expected = card.runner._state.at.cache.heat
+    with model_on_fake(path, SWAPPING, is_touched=False) as card:
+        card.serve(IDS[:1], max_tokens=2)
+        heat = card.runner._state.at.cache.heat
+    assert heat == expected and sum(share > 0 for share in heat) > 1
+
+
+@SOAK
+def test_exchanged_blobs_change_no_bit(tmp_path: Path):
+    path, seen, num_swaps = write(tmp_path, "qwen3moe", layers=1, experts=16), [], []
+    for options in (replace(SWAPPING, num_swaps=0), SWAPPING):
+        with model_on_fake(path, options, is_touched=False) as card:
+            ids = card.serve(IDS[:1], max_tokens=6)
+            seen.append((ids, [row.view(torch.int32).tolist() for row in card.logits]))
+            num_swaps.append(card.runner.snapshot().counts.num_swaps)
+    assert seen[0] == seen[1] and num_swaps[0] == 0 < num_swaps[1]
 
 
 @SOAK

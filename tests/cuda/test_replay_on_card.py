@@ -1,15 +1,13 @@
 """Command traces on a card: `python -m pytest -m gpu tests/cuda/test_replay_on_card.py`, with -s for the figures.
 
-One process, one context, one card. What the core asks for and what the twin finds is worked out before, in processes of
-their own. A stream that is never let go on would hold up this process for ever, so it dumps its stack and ends.
+One process, one context, one card, and nobody else on it: processes share a card in slices of milliseconds, and each
+step waits for it. A stream that is never let go on would hold up this process for ever, so it dumps its stack and ends.
+`python -m bench.replay_all` does the same in a shard, within a time, and says in one line what it found.
 """
 
 import faulthandler
-import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import pytest
 
@@ -29,7 +27,6 @@ pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.skipif(WHY_NO_CARD 
 
 KEPT = sorted(path.stem for path in REGRESS.glob("*.jsonl"))
 WATCHDOG_S = 570
-WORKERS = min(16, os.cpu_count() or 1)
 
 Prepared = dict[str, tuple[CommandTrace, Played]]
 
@@ -44,24 +41,14 @@ def card() -> Iterator[ReplayCard]:
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as processes:
-        yield processes
+def kept() -> Prepared:
+    return {name: on_twin(recorded(name).commands) for name in KEPT}
 
 
 @pytest.fixture(scope="module")
-def kept(pool: ProcessPoolExecutor) -> Prepared:
-    return dict(zip(KEPT, pool.map(_kept_on_twin, KEPT, chunksize=4), strict=True))
-
-
-@pytest.fixture(scope="module")
-def planted(pool: ProcessPoolExecutor, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     traces = record_planted(PLANTED, tmp_path_factory.mktemp("planted"))
-    return dict(zip(traces, pool.map(on_twin, traces.values(), chunksize=4), strict=True))
-
-
-def _kept_on_twin(name: str) -> tuple[CommandTrace, Played]:
-    return on_twin(recorded(name).commands)
+    return {name: on_twin(trace) for name, trace in traces.items()}
 
 
 @pytest.mark.parametrize("order", ORDERS)

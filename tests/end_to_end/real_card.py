@@ -81,6 +81,7 @@ def real_card(
     mtp: Mtp | None = None,
     terminators: tuple[int, ...] = (),
     change: ChangePrograms = dict,
+    heat: tuple[int, ...] = (),
 ) -> Iterator[RealCard]:
     """Started and idle, with the programs that `change` makes of the model's. One thread: bits must not depend on how
     many there are, and tests run beside others."""
@@ -118,7 +119,12 @@ def real_card(
     fill_pack(device, planned)
     device.seal()
     runner = Runner(
-        device, Recipe(plan, dense_reads(spec)), terminators=terminators, pause=lambda: None, digest=digest_of
+        device,
+        Recipe(plan, dense_reads(spec)),
+        terminators=terminators,
+        pause=lambda: None,
+        digest=digest_of,
+        heat=heat,
     )
     try:
         runner.start()

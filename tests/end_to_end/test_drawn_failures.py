@@ -60,7 +60,7 @@ class Striker:
 def weights(card: RealCard) -> Iterator[tuple[Extent, HostExtent]]:
     """Every weight on the card, where it is at home, and its place in the pack."""
     plan = card.planned.plan
-    for (layer, expert), blob in resident_blobs(plan).items():
+    for (layer, expert), blob in resident_blobs(plan, plan.slots).items():
         yield blob.extent, plan.pack.blobs[layer][expert]
     for region in plan.regions:
         yield from ((master.extent, master.home) for master in masters_of(plan, region.name))

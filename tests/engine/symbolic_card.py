@@ -85,7 +85,8 @@ def dense_reads(inventory: ModelInventory) -> dict[tuple[str, int | None], tuple
 
 @dataclass
 class Card:
-    """`counts` plays the router: rows of each expert in the layer about to be read."""
+    """`counts` plays the router: rows of each expert in the layer about to be read. `hot`: blobs that every window
+    reads, None where each is read now and then."""
 
     plan: Plan
     device: SimDevice
@@ -93,6 +94,7 @@ class Card:
     runner: Runner
     rng: random.Random
     commands: list[Command] = field(default_factory=list)
+    hot: frozenset[tuple[int, int]] | None = None
 
     def play(self, *, num_standing: int | None = None) -> None:
         """What the programs would have left in staging before the next look at it. `num_standing`: rows of a window
@@ -108,6 +110,17 @@ class Card:
         result[:] = struct.pack(f"<{len(words)}q", *words)
         found = [self.rng.random() for _ in range(programs.MAX_WINDOW_ROWS - 1)]
         struct.pack_into(f"<{len(found)}d", result, 8 * programs.PROBABILITY_WORD, *found)
+        self._play_reads()
+
+    def _play_reads(self) -> None:
+        inventory, most = self.plan.inventory, self.plan.options.swap_windows
+        pairs = ((layer, e) for layer in range(inventory.num_layers) for e in range(inventory.num_experts))
+        if self.plan.staging.usage.size_bytes:
+            if self.hot is None:
+                reads = [self.rng.randint(0, most) if inventory.blob_bytes[layer] else 0 for layer, _ in pairs]
+            else:
+                reads = [most * (pair in self.hot) for pair in pairs]
+            self.payload.host(self.plan.staging.usage)[:] = struct.pack(f"<{len(reads)}i", *reads)
 
     def serve(self, request: GenerationRequest, *, cancel_after_steps: int | None = None) -> int:
         """Read and answer; the number of sampled tokens."""

@@ -13,6 +13,7 @@ from strata.core.commands import Access, Copy, CopyPair, Stream, size_of
 from strata.core.inventory import DrafterInventory, ModelInventory, WeightItem
 from strata.core.memory.policy import NEVER, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
+from strata.core.serving import layers
 from strata.core.serving.request import ReadFacts
 from strata.core.serving.states import Closing, Lending, Reading
 from strata.core.units import MIB
@@ -98,8 +99,9 @@ def serve(
     window_ns: int = 0,
     num_tokens: int = NUM_CHUNKS * CHUNK_TOKENS + 1,
     is_elastic: bool = False,
+    busy: Pace | None = None,
 ) -> Served:
-    clock = VirtualClock(pace(window_ns=window_ns))
+    clock = VirtualClock(busy or pace(window_ns=window_ns))
     policy = ELASTIC if is_elastic else LendingPolicy(room_min_tokens=0 if has_room else NEVER)
     options = PlanOptions(
         8192,
@@ -146,6 +148,30 @@ def test_a_read_is_no_slower_than_its_bytes_by_more_than_a_tenth() -> None:
 
 def link_ns(pairs: list[CopyPair]) -> int:
     return sum(pace().copy_ns + -(-size_of(pair.target) * 1000 // pace().link_bytes_per_us) for pair in pairs)
+
+
+def test_a_streaming_chunk_does_not_wait_for_the_host_at_each_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute of these chunks takes as long as the link, and the host 0.2 ms a program: kernels of a dozen, issued from
+    Python. Where it awaits a layer before it orders the next, the card stands still that long, thrice a layer."""
+    slow = pace()
+    computing = {**slow.programs, programs.EXPERTS: ProgramPace(30_000, 12)}
+    busy = replace(slow, programs=computing, launch_ns=200_000)
+    idle_ms = []
+    for num_ahead in (0, layers.LAYERS_AHEAD):
+        monkeypatch.setattr(layers, "LAYERS_AHEAD", num_ahead)
+        idle_ms.append(_idle_ns(serve.__wrapped__(busy=busy)) / NS_PER_MS)
+    waiting, ahead = idle_ms
+    assert waiting > NUM_CHUNKS * NUM_LAYERS * 0.3
+    assert ahead < waiting / 2, "the host is seen at a chunk's ends alone"
+
+
+def _idle_ns(served: Served) -> int:
+    """How long the prompt stream had nothing to do: neither computed nor waited for the link."""
+    busy_ns, stalled_ns = (
+        getattr(served.after, kind)[Stream.PROMPT] - getattr(served.before, kind)[Stream.PROMPT]
+        for kind in ("busy_ns", "stalled_ns")
+    )
+    return served.read_ns - busy_ns - stalled_ns
 
 
 @pytest.mark.slow

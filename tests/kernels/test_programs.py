@@ -193,6 +193,18 @@ def test_expert_reads_are_counted_by_where_the_blob_lay(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", MIXTURES)
+def test_a_window_counts_each_expert_that_it_reads_once_and_a_chunk_none(arch: str) -> None:
+    """However many rows chose it."""
+    engine, used = TinyEngine(spec(arch)), spec(arch).num_experts_used
+    engine.read_prompt(prompt()[:6], [6])
+    assert not engine.usage().any()
+    engine.read_window([5], position=6)
+    assert engine.usage().sum(1).tolist() == [used] * spec(arch).num_layers
+    engine.read_window([5, 7, 9], position=6)
+    assert engine.usage().max() == 2 and engine.usage().sum() == sum(engine.result_words()[8:10])
+
+
+@pytest.mark.parametrize("arch", MIXTURES)
 def test_every_weight_byte_is_read_again_at_each_launch(arch: str) -> None:
     engine = TinyEngine(spec(arch))
     _, before = engine.read_window([3], position=0)

@@ -19,6 +19,7 @@ from strata.core.programs import (
     HEAD,
     HEADER_BYTES,
     MAX_WINDOW_ROWS,
+    NO_SCRATCH,
     RECURRENT,
     RESULT_BYTES,
     ROUTER,
@@ -77,7 +78,8 @@ class TinyEngine:
         self.prompt = self._pass_buffers(context_tokens)
         self.verifier = self._pass_buffers(MAX_WINDOW_ROWS)
         self.window = self._window_buffers()
-        self.memory.raw(self.window.result).zero_()  # its counters run from the start of the engine
+        for counters in (self.window.result, self.window.usage):  # they run from the start of the engine
+            self.memory.raw(counters).zero_()
         self.reads = dense_reads(spec)
         self.programs = build_programs(
             spec,
@@ -147,6 +149,10 @@ class TinyEngine:
         words: list[int] = self.memory.raw(self.window.result).view(torch.int64).tolist()
         return words
 
+    def usage(self) -> Tensor:
+        """int32 [layers, experts]"""
+        return self.memory.raw(self.window.usage).view(torch.int32).view(self.spec.num_layers, -1)
+
     def kv_bytes(self, num_positions: int) -> list[Tensor]:
         """K and V of positions 0 .. num_positions - 1, one tensor a layer."""
         layout, cells = self._kv_layout(), []
@@ -199,9 +205,10 @@ class TinyEngine:
         groups = [None] if is_window else [tuple(everyone[first : first + step]) for first in everyone[::step]]
         for group in groups:
             result = self.window.result if is_window else None
-            args = ExpertsArgs(layer, rows, buffers, group, self.addresses[layer], result)
+            usage = self.window.usage if is_window else NO_SCRATCH
+            args = ExpertsArgs(layer, rows, buffers, group, self.addresses[layer], result, usage)
             reads = [buffers.normed, buffers.router_ids, self.addresses[layer]]
-            self._run(EXPERTS, args, reads, [buffers.expert_rows, *([result] if result else [])])
+            self._run(EXPERTS, args, reads, [buffers.expert_rows, *([result, usage] if result else [])])
         reads = [buffers.expert_rows, buffers.router_weights]
         self._run(COMBINE, LayerArgs(layer, rows, buffers), reads, [buffers.hidden])
 
@@ -238,7 +245,8 @@ class TinyEngine:
         window_bytes = 4 * spec.vocab_size * (MAX_WINDOW_ROWS + 4)
         kv_bytes = (self._kv_bytes() + self._state_bytes() + 512) * spec.num_layers
         kv_bytes += NUM_DRAFTS * (self._journal_bytes() + 256) * spec.num_layers
-        return row_bytes * (self.context_tokens + MAX_WINDOW_ROWS) + window_bytes + kv_bytes + (64 << 10)
+        usage_bytes = 4 * spec.num_layers * spec.num_experts + 256
+        return row_bytes * (self.context_tokens + MAX_WINDOW_ROWS) + window_bytes + kv_bytes + usage_bytes + (64 << 10)
 
     def _kv_bytes(self) -> int:
         return self._kv_layout().size_bytes
@@ -283,4 +291,5 @@ class TinyEngine:
             seen=carve(vocab_size),
             terminators=carve(vocab_size),
             result=carve(RESULT_BYTES),
+            usage=carve(4 * self.spec.num_layers * self.spec.num_experts),
         )

@@ -36,9 +36,13 @@ def test_each_expert_counts_once_and_by_where_it_lies():
     inside, last, behind, before = arena_address, arena_address + arena_bytes - 1, arena_address + arena_bytes, 1 << 39
     addresses = torch.tensor([inside, behind, last, before, inside, 0], device=DEVICE)
     ids = torch.tensor([0, 1, 0, 2, 3, 1], dtype=torch.int32, device=DEVICE)
+    where = {"arena_address": arena_address, "arena_bytes": arena_bytes}
     reads = torch.tensor([10, 20], device=DEVICE)
-    launch_bookkeeping.count_reads(ids, addresses, reads, arena_address=arena_address, arena_bytes=arena_bytes)
+    launch_bookkeeping.count_reads(ids, addresses, reads, None, **where)
     assert reads.tolist() == [12, 22]
+    usage = torch.tensor([7, 0, 1, 0, 5, 9, 77, 77], dtype=torch.int32, device=DEVICE)
+    launch_bookkeeping.count_reads(ids, addresses, reads, usage[:6], **where)
+    assert (reads.tolist(), usage.tolist()) == ([14, 24], [8, 1, 2, 1, 5, 9, 77, 77])
 
 
 POSITION, PROMPT_TOKENS, END = 41, 40, 3

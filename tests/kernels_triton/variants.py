@@ -146,7 +146,9 @@ def small_variants(shared_bytes: int) -> Iterator[Variant]:
     yield Variant("add_bias", elementwise.add_bias_kernel, wide | {"STRIDE": 5120})
     yield Variant("select", bookkeeping.select_kernel, few)
     counted = {"NUM_EXPERTS": 512, "EXPERTS": 512, "PAIRS": 16}
-    yield Variant("count_reads", bookkeeping.count_reads_kernel, counted)
+    for name, has_usage in (("count_reads", False), ("count_reads of each", True)):
+        usage = {} if has_usage else {"usage": "*i64"}  # what is never touched
+        yield Variant(name, bookkeeping.count_reads_kernel, counted | {"HAS_USAGE": has_usage}, usage)
     for name, is_noted in (("accept", False), ("accept and note", True)):
         accepted = {"IS_NOTED": is_noted, "MAX_ROWS": MAX_WINDOW_ROWS, "num_warps": 1}
         yield Variant(name, bookkeeping.accept_kernel, accepted)
@@ -286,6 +288,7 @@ ARGUMENT_TYPES = {
     "gate": "*fp32",
     "up": "*fp32",
     "reads": "*i64",
+    "usage": "*i32",
     "query_gate": "*fp32",
     "num_sampled": "*i64",
     "sampled": "*i32",

@@ -43,6 +43,10 @@ async def test_chat_stream_sends_role_then_text_then_finish_then_done():
             "predicted_per_second": 500.0,
             "draft_n": 0,
             "draft_n_accepted": 0,
+            "expert_n": 0,
+            "expert_n_hit": 0,
+            "expert_hit_rate": None,
+            "swap_n": 0,
             "read": asdict(NO_READ),
         }
         assert done == "[DONE]"

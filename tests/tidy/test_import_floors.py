@@ -61,7 +61,8 @@ OURS: dict[str, tuple[str, ...]] = {
     "strata/trace": ("strata.trace", "strata.device", "strata.core"),
     "strata/engine": ("strata.engine", "strata.device", "strata.core"),
     "strata/server": ("strata.server", "strata.engine", "strata.core"),
-    "strata/planning.py": ("strata.model", "strata.config", "strata.core"),
+    "strata/planning.py": ("strata.warm_start", "strata.model", "strata.config", "strata.core"),
+    "strata/warm_start.py": ("strata.model", "strata.trace", "strata.core"),
     "strata/host_memory.py": (),
     "strata/boot.py": ("strata", "sim"),
     "strata/boot_card.py": ("strata", "kernels"),
@@ -93,6 +94,7 @@ OTHERS: dict[str, frozenset[str]] = {
         {"trio", "quart", "quart_trio", "hypercorn", "prometheus_client", "werkzeug", "h11", "wsproto"}
     ),
     "strata/planning.py": frozenset(),
+    "strata/warm_start.py": frozenset(),
     "strata/host_memory.py": frozenset(),
     "strata/cli.py": frozenset(),
     "strata/__main__.py": frozenset(),

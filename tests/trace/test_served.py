@@ -12,7 +12,7 @@ from strata.core.commands import Wait
 from strata.core.errors import DeviceError
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving import borrowing
+from strata.core.serving import borrowing, swapping
 from strata.core.serving.request import GenerationRequest
 from strata.trace.command_trace import CommandTrace
 from strata.trace.entries import Entry, Noted
@@ -98,6 +98,25 @@ def test_what_the_core_does_wrong_now_is_found_by_the_twin(card: WatchedCard, mo
     monkeypatch.setattr(borrowing, "Wait", lambda stream, event: Wait(stream.PROMPT, event))
     served = replay_served(trace)
     assert type(served.failure).__name__ == "OrderError", served
+
+
+def test_blobs_are_exchanged_again_by_the_reads_that_were_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a core shows that does not wait for their copies."""
+    options = PlanOptions(600, min_cache_slots=4, num_swaps=2, swap_windows=2)
+    card = WatchedCard(tmp_path / "trace.jsonl", options=options)
+    card.card.hot = frozenset({(0, 39), (2, 38)})
+    card.card.serve(prompt(20, max_tokens=12))
+    card.fails_at = card.num_commands + 45
+    with pytest.raises(DeviceError):
+        card.card.serve(prompt(500, first=3))
+    trace = card.trace()
+    assert num_notes(trace, "counted") >= 5
+    served = replay_served(trace)
+    assert (served.num_requests, served.failure, served.departure) == (2, None, "")
+    monkeypatch.setattr(swapping, "Wait", lambda stream, event: Wait(stream.PROMPT, event))
+    assert type(replay_served(trace).failure).__name__ in ("OrderError", "ContentMismatch")
 
 
 def test_a_card_that_has_no_plan_any_more_is_refused(card: WatchedCard) -> None:

@@ -57,8 +57,8 @@ def carve_fixed(inventory: ModelInventory, options: PlanOptions) -> FixedRegions
             case "state":
                 state = tuple(bump.take(size_bytes) for size_bytes in _state_bytes(inventory))
             case "verifier":
-                reads = options.policy.short_read_tokens > 0
-                verifier = carve_verifier(bump, inventory, max_rows=options.window_rows, reads=reads)
+                reads, counts = options.policy.short_read_tokens > 0, options.num_swaps > 0
+                verifier = carve_verifier(bump, inventory, max_rows=options.window_rows, reads=reads, counts=counts)
             case "draft":
                 draft = carve_draft(bump, inventory, max_rows=options.window_rows) if drafts else None
             case "block":

@@ -78,8 +78,10 @@ def carve_pass(
     )
 
 
-def carve_verifier(bump: Bump, inventory: ModelInventory, *, max_rows: int, reads: bool = False) -> VerifierLayout:
-    """`reads`: windows read prompts too, and so fill the drafter's K/V."""
+def carve_verifier(
+    bump: Bump, inventory: ModelInventory, *, max_rows: int, reads: bool = False, counts: bool = False
+) -> VerifierLayout:
+    """`reads`: windows read prompts too, and so fill the drafter's K/V. `counts`: they count the blobs they read."""
     work = (*inventory.window_work, *(inventory.draft_work if reads else ()))
     buffers = carve_pass(bump, inventory, max_rows=max_rows, work=work)
     window = WindowBuffers(
@@ -91,6 +93,7 @@ def carve_verifier(bump: Bump, inventory: ModelInventory, *, max_rows: int, read
         terminators=bump.take(inventory.vocab_size),
         result=bump.take(RESULT_BYTES),
         sampled=bump.take(max_rows * INT32_BYTES if inventory.drafter else 0),
+        usage=bump.take(table_bytes(inventory) // INT64_BYTES * INT32_BYTES if counts else 0),
     )
     journal_bytes = max_rows * inventory.journal_bytes if max_rows > 1 else 0
     layers = range(inventory.num_layers)

@@ -39,9 +39,9 @@ class Plan:
     """The whole card and the host memory beside it. Regions are disjoint, in address order, and end within
     `arena_bytes`. `lendable` is None where the prompt arena is a region of its own, and `no_loan` says why; `prompt` is
     then that arena, else the layout of the longest read with all that it may borrow. `owners[name]`: the region that a
-    dense tensor lies in. `kv` and `state` have one extent a layer, empty where its state is of the other kind. `block`:
-    the drafter's experts, 0 bytes without one; `room`: the ring slots in it. `zone` is None unless segments may
-    move."""
+    dense tensor lies in. `slots`: those of the cache, with what lies in them unless a start is warm. `kv` and `state`
+    have one extent a layer, empty where its state is of the other kind. `block`: the drafter's experts, 0 bytes without
+    one; `room`: the ring slots in it. `zone` is None unless segments may move."""
 
     inventory: ModelInventory
     options: PlanOptions
@@ -335,6 +335,7 @@ def _assemble(
             inventory,
             chunk_tokens=prompt.chunk_tokens,
             window_rows=options.window_rows,
+            usage_bytes=fixed.verifier.window.usage.size_bytes,
             num_digests=_num_digests(inventory, fixed, slots, num_room_slots) if options.policy.is_verified else 0,
         ),
     )

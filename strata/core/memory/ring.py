@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 from strata.core.commands import MAX_COPY_GROUP
 
+MAX_READ_GROUPS = 4
+
 
 @dataclass(frozen=True, slots=True)
 class RingGroup:
@@ -45,9 +47,9 @@ class Ring:
 
     @property
     def max_read_groups(self) -> int:
-        """Groups that one launch reads: it costs the host more than its copies, and a third of the ring is enough, so
-        that two others are copied meanwhile."""
-        return max(1, self.num_slots // (3 * self.max_group_entries))
+        """Groups that one launch reads: it costs the host more than its copies. No more than a third of the ring, so
+        that two others are copied meanwhile, nor so many that much is left to compute behind the last copy."""
+        return min(MAX_READ_GROUPS, max(1, self.num_slots // (3 * self.max_group_entries)))
 
     @property
     def num_free(self) -> int:

@@ -32,6 +32,7 @@ class StagingLayout:
     seen: HostExtent
     terminators: HostExtent
     table: HostExtent
+    usage: HostExtent
     result: HostExtent
     draft_addresses: HostExtent
     digests: HostExtent
@@ -39,9 +40,9 @@ class StagingLayout:
 
 
 def plan_staging(
-    inventory: ModelInventory, *, chunk_tokens: int, window_rows: int, num_digests: int = 0
+    inventory: ModelInventory, *, chunk_tokens: int, window_rows: int, num_digests: int = 0, usage_bytes: int = 0
 ) -> StagingLayout:
-    """`num_digests`: pieces that come home at once, where each is verified."""
+    """`usage_bytes`: of what windows count. `num_digests`: pieces that come home at once, where each is verified."""
     sizes = {
         "prompt_header": HEADER_BYTES,
         "prompt_tokens": chunk_tokens * INT32_BYTES,
@@ -55,6 +56,7 @@ def plan_staging(
         "seen": inventory.vocab_size,
         "terminators": inventory.vocab_size,
         "table": table_bytes(inventory),
+        "usage": usage_bytes,
         "result": RESULT_BYTES,
         "digests": num_digests * DIGEST_BYTES,
         "draft_addresses": inventory.drafter.num_experts * INT64_BYTES if inventory.drafter else 0,

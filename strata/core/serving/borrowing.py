@@ -16,7 +16,7 @@ from itertools import chain
 
 from strata.core.commands import Access, Command, CopyPair, Digest, Record, Stream, Transfer, Wait
 from strata.core.extent import HostExtent
-from strata.core.lending.loan import CACHE, PROMPT, Loan, LoanPhase
+from strata.core.lending.loan import CACHE, PROMPT, LoanPhase
 from strata.core.lending.room import Room
 from strata.core.lending.segments import Act, SegmentLoan, release, restore
 from strata.core.memory.fixed import BLOCK
@@ -27,25 +27,23 @@ from strata.core.serving.masters import copy_groups, masters_of, pairs_home
 from strata.core.serving.standing import Standing
 from strata.core.serving.startup import first_verifier
 from strata.core.serving.steps import Check, Orders
-from strata.core.serving.table import publish_table, resident_blobs
+from strata.core.serving.table import blobs_home, publish_table, resident_blobs
 
 BACK = "back"
 EARLY_SLOTS = 8
 """Room slots sent home at a layer: on a card with blobs of 2.5 MiB, 0.4 ms of its link."""
 
 
-def kept_blobs(plan: Plan, loan: Loan | None) -> Residents:
+def kept_blobs(plan: Plan, at: Standing) -> Residents:
     """Blobs that a read may still read from the cache."""
-    if loan is None:
-        return resident_blobs(plan)
-    lent = {(slot.layer, slot.expert) for slot in loan.slots}
-    return {pair: access for pair, access in resident_blobs(plan).items() if pair not in lent}
+    lent = at.loan.slots if at.loan else ()
+    return resident_blobs(plan, (slot for slot in at.cache.slots if slot not in lent))
 
 
-def clear_lent(plan: Plan, places: Addresses, loan: Loan, *, version: int) -> Orders:
+def clear_lent(plan: Plan, places: Addresses, at: Standing) -> Orders:
     """The table without the lent pairs. Its notice is awaited before the slots change hands, and a transfer is the
     host's act: so whatever a prompt stream writes there comes after it."""
-    upload, copy = publish_table(plan, places, kept_blobs(plan, loan), version=version)
+    upload, copy = publish_table(plan, places, kept_blobs(plan, at), version=at.table_version)
     return Orders((upload,), (copy,))
 
 
@@ -84,13 +82,13 @@ def bring_home(plan: Plan, places: Addresses, at: Standing) -> tuple[Standing, O
     first: list[CopyPair] = []
     orders = Orders()
     if at.loan is not None:
-        loan, blobs = at.loan, resident_blobs(plan)
+        loan = at.loan
         give_back = (loan.give_back,) if at.ledger.is_owner(PROMPT, loan.extent) else ()
         assert give_back or at.ledger.is_owner(CACHE, loan.extent), (loan, at.ledger)
         if loan.phase is not LoanPhase.RESERVED:
-            first += _blobs_home(plan, loan, blobs)
+            first += blobs_home(plan, loan.slots)
         at = replace(at, loan=loan.moved(LoanPhase.RESTORING), table_version=at.table_version + 1)
-        upload, publish = publish_table(plan, places, blobs, version=at.table_version)
+        upload, publish = publish_table(plan, places, resident_blobs(plan, at.cache.slots), version=at.table_version)
         orders = Orders((upload,), (publish,))
     acts: tuple[Act, ...] = give_back
     if at.segments is not None:
@@ -119,11 +117,6 @@ def _verify(plan: Plan, pairs: Iterable[CopyPair]) -> Orders:
         commands.append(Digest(Stream.COPY, pair.target, word))
         checks.append(Check(word, pair.source))
     return Orders((), tuple(commands), checks=tuple(checks))
-
-
-def _blobs_home(plan: Plan, loan: Loan, blobs: Residents) -> Iterator[CopyPair]:
-    for slot in loan.slots:
-        yield CopyPair(plan.pack.blobs[slot.layer][slot.expert], blobs[slot.layer, slot.expert])
 
 
 def _parts_home(plan: Plan, segments: SegmentLoan) -> Iterator[CopyPair]:

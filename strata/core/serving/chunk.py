@@ -1,8 +1,8 @@
 """Commands of one prompt chunk, layer by layer, with expert copies running ahead through the ring.
 
-Chunks of STREAM_ALL_TOKENS and more stream every non-resident blob in (layer, expert) order; the order is known at
-once, so copies run ahead into later layers as far as the ring has slots. Shorter chunks ask the router first and stage
-only the experts it chose.
+Chunks of STREAM_ALL_TOKENS and more stream every non-resident blob in (layer, expert) order, whatever the routers
+choose; the order is known at once, so copies run ahead into later layers as far as the ring has slots. Shorter chunks
+ask the router first and stage only the experts it chose.
 
     prompt stream: attention, router | resident experts | wait copied g, experts of g, record used g | ... | combine
     copy stream:   wait used (last readers of the slots), copy group g, record copied g | ...
@@ -47,11 +47,12 @@ Residents = Mapping[tuple[int, int], Access]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A ring group and the experts of `layer` that it carries."""
+    """A ring group and the experts of `layer` that it carries; `blobs`: where each of them lies."""
 
     layer: int
     experts: tuple[int, ...]
     group: RingGroup
+    blobs: tuple[Access, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def open_chunk(
     """A chunk of tokens [start, start + rows); `ring` has nothing in flight."""
     assert ring.num_issued == ring.num_consumed, ring
     inventory = recipe.plan.inventory
-    is_streaming = rows >= STREAM_ALL_TOKENS and len(resident) < inventory.num_pairs
+    is_streaming = rows >= STREAM_ALL_TOKENS
     chunk = ChunkState(start, rows, ring, layout, resident, is_streaming, first_entry=ring.num_issued)
     if not is_streaming:
         return chunk
@@ -119,9 +120,9 @@ def read_experts(
         commands += copies
         if not chunk.flight or chunk.flight[0].layer != layer:
             break
-        chunk, reads = _consume(plan, lane, chunk, row)
+        chunk, reads = _consume(lane, chunk, row)
         commands += reads
-    assert all(pair[0] > layer for pair in chunk.pending), chunk
+    assert not chunk.pending or chunk.pending[0][0] > layer, chunk
     commands.append(launch_combine(recipe, lane, layer=layer, rows=chunk.rows))
     return chunk, (upload,), tuple(commands)
 
@@ -151,29 +152,30 @@ def run_ahead(plan: Plan, chunk: ChunkState) -> tuple[ChunkState, list[Command]]
         if len(experts) > chunk.ring.num_free:
             break
         ring, group = issue_group(chunk.ring, num_entries=len(experts))
-        batch = Batch(layer, experts, group)
+        blobs = tuple(
+            _ring_access(plan, chunk.layout, layer, expert, slot)
+            for expert, slot in zip(experts, group.slots, strict=True)
+        )
+        batch = Batch(layer, experts, group, blobs)
         chunk = replace(chunk, ring=ring, pending=chunk.pending[len(experts) :], flight=(*chunk.flight, batch))
         commands += [Wait(Stream.COPY, event) for event in group.waits]
         pairs = tuple(
-            CopyPair(plan.pack.blobs[layer][expert], _ring_access(plan, chunk.layout, layer, expert, slot))
-            for expert, slot in zip(experts, group.slots, strict=True)
+            CopyPair(plan.pack.blobs[layer][expert], blob) for expert, blob in zip(experts, blobs, strict=True)
         )
         commands += [Copy(Stream.COPY, pairs), Record(Stream.COPY, group.copied_event)]
     return chunk, commands
 
 
-def _consume(plan: Plan, lane: Lane, chunk: ChunkState, row: Extent) -> tuple[ChunkState, list[Command]]:
-    """One launch reads up to half of the groups that the layer has left: what comes last over the link is little, and
-    little is left to compute behind it."""
+def _consume(lane: Lane, chunk: ChunkState, row: Extent) -> tuple[ChunkState, list[Command]]:
+    """What the layer has left is read by as few launches as the ring allows, all of about one size: the host takes as
+    long to order a launch as the link for a dozen blobs."""
     batches = [batch for batch in chunk.flight if batch.layer == chunk.layer]
     num_pending = sum(1 for _ in takewhile(lambda pair: pair[0] == chunk.layer, chunk.pending))
     num_left = len(batches) + -(-num_pending // chunk.ring.max_group_entries)
-    batches = batches[: min(chunk.ring.max_read_groups, max(1, num_left // 2))]
+    num_launches = -(-num_left // chunk.ring.max_read_groups)
+    batches = batches[: -(-num_left // num_launches)]
     experts = tuple(expert for batch in batches for expert in batch.experts)
-    slots = (slot for batch in batches for slot in batch.group.slots)
-    blobs = tuple(
-        _ring_access(plan, chunk.layout, chunk.layer, expert, slot) for expert, slot in zip(experts, slots, strict=True)
-    )
+    blobs = tuple(blob for batch in batches for blob in batch.blobs)
     launch = launch_placed_experts(lane, layer=chunk.layer, rows=chunk.rows, experts=experts, row=row, blobs=blobs)
     ring = chunk.ring
     for batch in batches:

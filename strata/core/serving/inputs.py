@@ -4,7 +4,7 @@ import struct
 
 from strata.core.commands import Access, Command, Copy, CopyPair, Fill, Stream
 from strata.core.extent import Extent, HostExtent
-from strata.core.memory.layout import INT32_BYTES
+from strata.core.memory.layout import FLOAT_BYTES, INT32_BYTES
 from strata.core.memory.planner import Plan
 from strata.core.programs import HEADER_BYTES
 from strata.core.serving.request import GenerationRequest, pack_sampling
@@ -34,15 +34,15 @@ def sampler_inputs(plan: Plan, request: GenerationRequest) -> tuple[tuple[Upload
     """Everything of a request that the sampler reads, and a clean count of its reply. Uploaded anew for every request:
     nothing of the one before can remain."""
     staging, window, vocab_size = plan.staging, plan.verifier.window, plan.inventory.vocab_size
-    bias = [0.0] * vocab_size
+    bias = bytearray(FLOAT_BYTES * vocab_size)
     for token_id, value in request.sampling.logit_bias:
-        bias[token_id] = value
+        struct.pack_into("<f", bias, FLOAT_BYTES * token_id, value)
     seen = bytearray(vocab_size)
     for token_id in request.prompt_ids:
         seen[token_id] = 1
     uploads = (
         Upload(staging.params, pack_sampling(request.sampling, prompt_tokens=len(request.prompt_ids))),
-        Upload(staging.bias, struct.pack(f"<{vocab_size}f", *bias)),
+        Upload(staging.bias, bytes(bias)),
         Upload(staging.seen, bytes(seen)),
     )
     copy = copy_to_verifier((staging.params, window.params), (staging.bias, window.bias), (staging.seen, window.seen))

@@ -227,19 +227,20 @@ def launch_window_experts(recipe: Recipe, lane: Lane, *, layer: int, rows: int, 
     """Every expert that the router chose, read through the address table: a hit from its slot, a miss from the pack."""
     row = address_row(recipe.plan.table, recipe.plan, layer=layer)
     buffers = lane.buffers
-    result = Access(recipe.plan.verifier.window.result, lane.owner)
+    window = recipe.plan.verifier.window
+    counters = tuple(lane.whole(extent) for extent in (window.result, window.usage) if extent.size_bytes)
     return Launch(
         lane.stream,
         programs.EXPERTS,
-        ExpertsArgs(layer, rows, buffers, None, row, recipe.plan.verifier.window.result),
+        ExpertsArgs(layer, rows, buffers, None, row, window.result, window.usage),
         reads=(
             lane.rows_of(buffers.normed, rows),
             lane.rows_of(buffers.router_ids, rows),
             Access(row, "table"),
-            result,
+            *counters,
             TableRead(table_version),
         ),
-        writes=(lane.rows_of(buffers.expert_rows, rows), result, *lane.scratch),
+        writes=(lane.rows_of(buffers.expert_rows, rows), *counters, *lane.scratch),
     )
 
 

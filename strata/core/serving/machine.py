@@ -25,23 +25,22 @@ does not know is our mistake and raises; nothing has changed then.
 import struct
 from dataclasses import dataclass, replace
 
-from strata.core.commands import Command, Copy, CopyPair, Record, Stream, Wait
-from strata.core.lending.loan import PROMPT, reserve
+from strata.core.commands import Copy, CopyPair, Record, Stream, Wait
+from strata.core.lending.loan import reserve
 from strata.core.lending.room import Room
 from strata.core.memory.layout import INT32_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
-from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, return_read_slots
-from strata.core.serving.chunk import Addresses, ChunkState, Residents, open_chunk, read_experts, run_ahead
+from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend
+from strata.core.serving.chunk import Addresses, ChunkState, Residents, open_chunk, run_ahead
 from strata.core.serving.conversations import Takeover
-from strata.core.serving.drafting import fill_draft_kv
 from strata.core.serving.inputs import pack_header
-from strata.core.serving.launches import Recipe, launch_embed, launch_ffn, launch_mixer, launch_router, prompt_lane
+from strata.core.serving.launches import Recipe, launch_embed, prompt_lane
+from strata.core.serving.layers import order_layers, routed
 from strata.core.serving.parking import Parking, Restoring, park, restore, save_state, take_over
-from strata.core.serving.prefix import NO_SESSION
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.settling import PROMPT_STREAMS, closing_streams, settled, window_streams
+from strata.core.serving.settling import PROMPT_STREAMS, broken, closing_streams, settled, window_streams
 from strata.core.serving.short_reads import read_window
 from strata.core.serving.standing import Standing, notify, tell_home
 from strata.core.serving.startup import mend
@@ -59,6 +58,7 @@ from strata.core.serving.steps import (
     Started,
     Upload,
 )
+from strata.core.serving.swapping import brings_reads, land, swap
 from strata.core.serving.windows import commit, drafts, first_inputs, next_rows, window
 
 NO_ORDERS = Orders()
@@ -80,6 +80,8 @@ class Machine:
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
         at = state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.reached()
+        if isinstance(state, Windowing) and isinstance(event, Continued | Ended):
+            at = replace(at, cache=at.cache.after_window(event.reads))
         after, orders = self._dispatch(state if at is state.at else replace(state, at=at), event)
         after.at.check()
         checkpoints = after.at.checkpoints.kept(len(after.at.session.ids))
@@ -102,7 +104,7 @@ class Machine:
             case Lending(), Arrived():
                 return self._commit(state.at, state.request, state.layout, takes_segments=state.takes_segments)
             case Reading(is_routing=True), Routed(experts):
-                return self._experts(state, experts)
+                return routed(self.recipe, self.places, state, experts)
             case Reading(is_routing=False), Arrived():
                 return self._next_chunk(state)
             case Closing(request=GenerationRequest() as request), Arrived():
@@ -116,7 +118,7 @@ class Machine:
                 return self._end(replace(state.window, at=state.at), state.behind.token_ids)
             case Windowing(is_drafting=True), Drafted(num_drafts):
                 return self._window(replace(state, rows=1 + num_drafts, is_drafting=False), NO_ORDERS)
-            case Windowing(is_drafting=False), Ended(token_ids):
+            case Windowing(), Ended(token_ids):
                 return self._end(state, token_ids)
             case ShortReading(), Arrived():
                 return self._next_short(state)
@@ -124,15 +126,14 @@ class Machine:
                 return self._settle(self._given_up(state.at))
             case Reading(), Ended():
                 return self._close(_read_until(state.at, state.chunk), None)
-            case ((Lending() | Windowing() | Closing()), Ended()) | (Closing(request=None), Arrived()):
+            case (Lending(), Ended()) | (Closing(request=None), Arrived()) | (Closing(), Ended()):
                 return self._settle(state.at)
             case Settling(), (Arrived() | Ended()):
                 at, acts = settled(state.at)
                 return Idle(replace(at, is_broken=False)), Orders(acts=acts)
             case _, Broke():
-                at = replace(state.at, session=NO_SESSION, is_broken=True, checks=(), room=self._lost_room(state.at))
                 drafter = (Stream.DRAFTER,) if self.plan.draft else ()
-                return self._close(at, None, (*PROMPT_STREAMS, Stream.VERIFIER, *drafter))
+                return self._close(broken(self.plan, state.at), None, (*PROMPT_STREAMS, Stream.VERIFIER, *drafter))
         raise AssertionError(f"{type(event).__name__} is illegal in {type(state).__name__}")
 
     def _lend_from_start(self, at: Standing) -> tuple[State, Orders]:
@@ -174,9 +175,9 @@ class Machine:
             read = read.with_room(plan.room)
         if not read.lent:
             return self._commit(at, request, read.layout, takes_segments=takes_segments)
-        loan = reserve(read.lent_extent, read.lent, stamp=at.serial)
-        at = replace(at, loan=loan, table_version=at.table_version + 1)
-        cleared = clear_lent(plan, self.places, loan, version=at.table_version)
+        slots = at.cache.slots[len(at.cache.slots) - len(read.lent) :]
+        at = replace(at, loan=reserve(read.lent_extent, slots, stamp=at.serial), table_version=at.table_version + 1)
+        cleared = clear_lent(plan, self.places, at)
         at, notice = notify(at, (Stream.VERIFIER,))
         return Lending(at, request, read.layout, takes_segments), cleared.then(notice)
 
@@ -225,7 +226,7 @@ class Machine:
         self, at: Standing, request: GenerationRequest, layout: PromptLayout, *, takes_segments: bool
     ) -> tuple[State, Orders]:
         at, acts = lend(self.plan, at, takes_segments=takes_segments)
-        resident = kept_blobs(self.plan, at.loan)
+        resident = kept_blobs(self.plan, at)
         after, orders = self._open_chunk(at, request, layout, Ring(len(layout.ring)), resident)
         return after, replace(orders, acts=acts)
 
@@ -253,45 +254,13 @@ class Machine:
             inputs += (CopyPair(behind, lane.rows_of(lane.buffers.next_tokens, rows)),)
         cleared = clear_state(self.plan, lane.stream) if start == 0 else ()
         opening = (*copies, *cleared, Copy(lane.stream, inputs), launch_embed(self.recipe, lane, rows=rows))
-        return self._layers(Reading(at, request, chunk), Orders(uploads, opening))
-
-    def _layers(self, state: Reading, orders: Orders) -> tuple[State, Orders]:
-        """Open the chunk's next layer and end at the next point where the host must look: a router's choice, or a
-        layer's end (which is where cancels are seen)."""
-        chunk, lane = state.chunk, prompt_lane(state.chunk.layout)
-        commands: tuple[Command, ...] = ()
-        is_routing = False
-        if chunk.layer < self.plan.inventory.num_layers:
-            commands = (launch_mixer(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
-            is_routing = self.recipe.is_moe(chunk.layer)
-            if is_routing:
-                counts = CopyPair(lane.whole(lane.buffers.router_counts), self.plan.staging.router_counts)
-                router = launch_router(self.recipe, lane, layer=chunk.layer, rows=chunk.rows)
-                commands += (router, Copy(lane.stream, (counts,)))
-            else:
-                commands += (launch_ffn(self.recipe, lane, layer=chunk.layer, rows=chunk.rows),)
-                chunk = replace(chunk, layer=chunk.layer + 1)
-        if chunk.layer == self.plan.inventory.num_layers and self.plan.draft is not None:
-            commands += fill_draft_kv(self.recipe, lane, rows=chunk.rows)
-        at, notice = notify(state.at, (Stream.PROMPT,))
-        return Reading(at, state.request, chunk, is_routing), orders.then(Orders((), commands)).then(notice)
-
-    def _experts(self, state: Reading, experts: tuple[int, ...]) -> tuple[State, Orders]:
-        at, num_read = state.at, state.chunk.start + state.chunk.rows
-        if state.chunk.is_streaming:
-            experts = tuple(range(self.plan.inventory.num_experts))
-        chunk, uploads, commands = read_experts(self.recipe, state.chunk, self.places, experts)
-        has_link = at.loan is None and at.segments is None  # else what the first window waits for would queue behind it
-        if at.room is not None and has_link and num_read == len(state.request.prompt_ids) - 1:
-            room, home = return_read_slots(self.plan, at.room, chunk)
-            at, commands = replace(at, room=room), commands + home
-        chunk = replace(chunk, layer=chunk.layer + 1)
-        return self._layers(Reading(at, state.request, chunk), Orders(uploads, commands))
+        return order_layers(self.recipe, self.places, Reading(at, request, chunk), Orders(uploads, opening))
 
     def _next_chunk(self, state: Reading) -> tuple[State, Orders]:
-        chunk, ids = state.chunk, state.request.prompt_ids
-        if chunk.layer < self.plan.inventory.num_layers:
-            return self._layers(state, Orders())
+        """Behind a layer: those that follow, or, when all of the chunk is known to be read, the next chunk."""
+        chunk, ids, told = state.chunk, state.request.prompt_ids, state.told[1:]
+        if told or chunk.layer < self.plan.inventory.num_layers:
+            return order_layers(self.recipe, self.places, replace(state, told=told), Orders())
         at = replace(state.at, session=state.at.session.grown(*ids[chunk.start : chunk.start + chunk.rows]))
         saved = Orders()
         if len(at.session.ids) in at.checkpoints.wanted(ids, self.turn_ends):
@@ -319,16 +288,11 @@ class Machine:
         at, orders, later = bring_home(self.plan, self.places, at)
         orders = orders.then(later)
         if at.is_broken:
-            at = replace(at, table_version=at.table_version + 1)
-            orders = orders.then(mend(self.plan, self.places, version=at.table_version))
+            mended = mend(self.plan, self.places, at.cache, version=at.table_version + 1)
+            at = replace(at, table_version=at.table_version + 1, cache=at.cache.landed())
+            orders = orders.then(mended)
         at, notice = notify(at, window_streams(at))
         return Settling(at), orders.then(notice)
-
-    def _lost_room(self, at: Standing) -> Room | None:
-        """The room that is out by the books, whatever was ordered: an act may have been refused."""
-        if not (self.plan.room and at.ledger.is_owner(PROMPT, self.plan.block)):
-            return None
-        return Room(self.plan.block, self.plan.room, first_slot=0)
 
     def _first_window(
         self, at: Standing, request: GenerationRequest, *, has_room: bool = False
@@ -359,7 +323,8 @@ class Machine:
         at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
         num_left = state.num_left - len(token_ids)
         rows = next_rows(self.plan, position=len(at.session.ids), num_left=num_left, num_given=len(given))
-        orders = Orders(acts=acts).then(self._committed(state, token_ids))
+        at, swapped = swap(self.plan, self.places, at)
+        orders = Orders(acts=acts).then(self._committed(state, token_ids)).then(swapped)
         if rows > 1:
             version = at.table_version
             orders = orders.then(drafts(self.plan, given, standing_rows=len(token_ids), table_version=version))
@@ -367,9 +332,14 @@ class Machine:
         return self._window(Windowing(at, state.request, token_ids[-1], num_left, rows, is_drafting), orders)
 
     def _end(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
-        """The reply took `token_ids` of what its last window gave."""
-        at = replace(state.at, session=state.at.session.grown(state.token_id, *token_ids[:-1]))
-        committed = self._committed(state, token_ids)
+        """The reply took `token_ids` of what its last window gave, or its next one is not launched yet."""
+        at, committed = state.at, Orders()
+        if not state.is_drafting:
+            at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
+            committed = self._committed(state, token_ids)
+        if at.cache.moving:
+            at, landing = land(self.plan, self.places, at)
+            committed = committed.then(landing)
         if not committed.commands and not at.is_coming_home:
             at, acts = settled(at)
             return Idle(at), Orders(acts=acts)
@@ -383,8 +353,10 @@ class Machine:
     def _window(self, state: Windowing, orders: Orders, later: Orders = NO_ORDERS) -> tuple[State, Orders]:
         """`later` takes the link once the window has its inputs. Where its drafts are looked at first, only those are
         awaited, for which the verifier's stream waits."""
-        version = state.at.table_version
-        launched = Orders() if state.is_drafting else window(self.plan, rows=state.rows, table_version=version)
+        version, is_counted = state.at.table_version, brings_reads(self.plan, state.at.cache)
+        launched = Orders()
+        if not state.is_drafting:
+            launched = window(self.plan, rows=state.rows, table_version=version, is_counted=is_counted)
         if later.commands:
             inputs = Orders((), (Record(Stream.VERIFIER, "inputs"), Wait(Stream.COPY, "inputs")))
             launched = inputs.then(launched).then(later)

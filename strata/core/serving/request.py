@@ -85,7 +85,8 @@ class DraftFacts:
 @dataclass(frozen=True, slots=True)
 class Timings:
     """Milliseconds of the engine's clock. `prompt_n` are the tokens read for this request (fresh tokens); `draft_n`
-    tokens were drafted for it, of which `draft_n_accepted` were what the model then said."""
+    tokens were drafted for it, of which `draft_n_accepted` were what the model then said; its windows read `expert_n`
+    experts, `expert_n_hit` of them on the card, where `swap_n` were exchanged meanwhile."""
 
     prompt_n: int
     prompt_ms: float
@@ -94,6 +95,9 @@ class Timings:
     read: ReadFacts = NO_READ
     draft_n: int = 0
     draft_n_accepted: int = 0
+    expert_n: int = 0
+    expert_n_hit: int = 0
+    swap_n: int = 0
 
     @property
     def prompt_per_second(self) -> float:

@@ -8,6 +8,7 @@ from strata.core.lending.loan import Loan, LoanPhase
 from strata.core.lending.room import Room
 from strata.core.lending.segments import Act, Backing, SegmentLoan, at_home
 from strata.core.memory.planner import Plan
+from strata.core.memory.residency import Residency
 from strata.core.serving.checkpoints import NO_CHECKPOINTS, Checkpoints, num_checkpoints
 from strata.core.serving.conversations import NOTHING_PARKED, ParkedConversations
 from strata.core.serving.prefix import NO_SESSION, Session
@@ -18,13 +19,15 @@ from strata.core.serving.steps import Check, Orders
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`serial` numbers the notices, so that no two tags are equal; `session` is what K/V holds, `parked` what host
-    memory holds, `checkpoints` which states of the session it has; `table_version` the table published last. Three
+    memory holds, `checkpoints` which states of the session it has; `cache` which blobs lie in the slots of the expert
+    cache; `table_version` the table published last. Three
     kinds of loan may be out: `loan` of cache slots, `room` and `segments`; `checks` are still to be made of what comes
     home of these. `is_broken`: a command failed since all was at rest, so what it was to write is anything; `ordered`:
     the acts that are in the books once the shell says that they took place."""
 
     ledger: Ledger
     backing: Backing
+    cache: Residency
     serial: int = 0
     session: Session = NO_SESSION
     parked: ParkedConversations = NOTHING_PARKED
@@ -64,25 +67,29 @@ class Standing:
     def reached(self) -> "Standing":
         """All that was ordered took place, and all that was awaited has come."""
         booked, checkpoints = self.booked(), self.checkpoints.landed()
+        if booked.cache.landing:
+            booked = replace(booked, cache=replace(booked.cache, landing=()))
         return booked if checkpoints is booked.checkpoints else replace(booked, checkpoints=checkpoints)
 
     def check(self) -> None:
+        """No swap is under way while anything is lent (`lending.md` 5, invariant 8)."""
         self.ledger.check()
+        assert not (self.is_lending and (self.cache.moving or self.cache.landing)), self
 
 
-def first_standing(plan: Plan) -> Standing:
+def first_standing(plan: Plan, cache: Residency) -> Standing:
     """After start: every region belongs to the owner of its name, and every segment is at home."""
     holdings = [Holding(region.extent, region.name) for region in plan.regions]
     if plan.zone is not None:
         holdings.append(Holding(plan.zone.all_behind, ""))
     parked = ParkedConversations(plan.options.parked_bytes)
     checkpoints = Checkpoints(num_checkpoints(plan.inventory, plan.options.checkpoint_bytes))
-    return Standing(Ledger(tuple(holdings)), at_home(plan.zone), parked=parked, checkpoints=checkpoints)
+    return Standing(Ledger(tuple(holdings)), at_home(plan.zone), cache, parked=parked, checkpoints=checkpoints)
 
 
 def forgetful(at: Standing, plan: Plan) -> Standing:
     """The same card, at rest, and nothing that was said: no session, none parked, no checkpoint, none counted."""
-    first = first_standing(plan)
+    first = first_standing(plan, at.cache)
     return replace(at, session=NO_SESSION, parked=first.parked, checkpoints=first.checkpoints)
 
 

@@ -9,18 +9,21 @@ from collections.abc import Iterator, Sequence
 from strata.core.commands import Access, Command, Copy, CopyPair, Fill, Map, Notify, Stream, Transfer
 from strata.core.extent import Extent
 from strata.core.memory.planner import Plan
+from strata.core.memory.residency import Residency
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.inputs import copy_to_verifier
 from strata.core.serving.masters import block_blobs, copy_groups, masters_of, pairs_home
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.steps import Orders, Upload
-from strata.core.serving.table import publish_table, resident_blobs
+from strata.core.serving.table import blobs_home, publish_table, resident_blobs
 
 READY = "ready"
 FIRST_TABLE_VERSION = 1
 
 
-def start_up(plan: Plan, places: Addresses, *, segment_bytes: int, terminators: Sequence[int]) -> Orders:
+def start_up(
+    plan: Plan, places: Addresses, cache: Residency, *, segment_bytes: int, terminators: Sequence[int]
+) -> Orders:
     """Commands that make the card ready for capture and for requests; `terminators` are the ids that end a reply.
     Awaits READY."""
     flags = bytearray(plan.inventory.vocab_size)
@@ -29,20 +32,22 @@ def start_up(plan: Plan, places: Addresses, *, segment_bytes: int, terminators: 
     commands = (
         *_map_arena(plan, segment_bytes),
         *(Transfer(region.extent, "", region.name) for region in plan.regions),
-        *_load(plan),
+        *_load(plan, cache),
     )
     orders = Orders((Upload(plan.staging.terminators, bytes(flags)),), commands).then(_draft_addresses(plan, places))
-    whole = orders.then(mend(plan, places, version=FIRST_TABLE_VERSION))
+    whole = orders.then(mend(plan, places, cache, version=FIRST_TABLE_VERSION))
     return whole.then(Orders((), (Notify(Stream.VERIFIER, READY),), (READY,)))
 
 
-def mend(plan: Plan, places: Addresses, *, version: int) -> Orders:
+def mend(plan: Plan, places: Addresses, cache: Residency, *, version: int) -> Orders:
     """Give everything that a window may read before it was written a first content, K/V and state included, and publish
-    the table anew: at start, and after a command failed, when nobody knows what it wrote. Every blob is at home."""
-    orders = Orders((), (*_zero(plan), *first_verifier(plan)))
+    the table anew: at start, and after a command failed, when nobody knows what it wrote. Every blob is at home, but
+    for those that were moving."""
+    moved = copy_groups(Stream.VERIFIER, blobs_home(plan, (cache.slots[index] for index in cache.moving)))
+    orders = Orders((), (*moved, *_zero(plan), *first_verifier(plan)))
     if not plan.table.size_bytes:
         return orders
-    upload, copy = publish_table(plan, places, resident_blobs(plan), version=version)
+    upload, copy = publish_table(plan, places, resident_blobs(plan, cache.slots), version=version)
     return orders.then(Orders((upload,), (copy,)))
 
 
@@ -60,7 +65,8 @@ def first_verifier(plan: Plan) -> tuple[Command, ...]:
     """What a captured window reads of the verifier's buffers before it, or a request, ever wrote it. Staging keeps the
     terminators for good."""
     window = plan.verifier.window
-    zeros = (Fill(Stream.VERIFIER, Access(extent, "verifier"), 0) for extent in (window.counts, window.result))
+    counters = (extent for extent in (window.counts, window.result, window.usage) if extent.size_bytes)
+    zeros = (Fill(Stream.VERIFIER, Access(extent, "verifier"), 0) for extent in counters)
     return (copy_to_verifier((plan.staging.terminators, window.terminators)), *zeros)
 
 
@@ -70,7 +76,7 @@ def _map_arena(plan: Plan, segment_bytes: int) -> Iterator[Command]:
         yield Map(index, Extent(index * segment_bytes, segment_bytes))
 
 
-def _load(plan: Plan) -> Iterator[Command]:
+def _load(plan: Plan, cache: Residency) -> Iterator[Command]:
     """Dense weights, resident blobs and the drafter's block, from the pack to their homes. What is lent from the start
     comes with its first restore."""
     zone_bytes = plan.zone.size_bytes if plan.zone else 0
@@ -80,8 +86,7 @@ def _load(plan: Plan) -> Iterator[Command]:
         if start < region.extent.end_bytes:
             kept = Extent(start, region.extent.end_bytes - start)
             pairs += pairs_home(masters_of(plan, region.name), kept, owner=region.name)
-    blobs = resident_blobs(plan)
-    pairs += [CopyPair(plan.pack.blobs[layer][expert], blob) for (layer, expert), blob in blobs.items()]
+    pairs += blobs_home(plan, cache.slots)
     return copy_groups(Stream.VERIFIER, pairs)
 
 

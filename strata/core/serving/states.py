@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from strata.core.memory.layout import PromptLayout
 from strata.core.memory.planner import Plan
+from strata.core.memory.residency import Residency
 from strata.core.serving.chunk import ChunkState
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.request import GenerationRequest
@@ -31,12 +32,14 @@ class Lending:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A chunk is under way; `is_routing`: the router's choice of `chunk.layer` is awaited."""
+    """A chunk is under way, ordered as far as `chunk.layer`; `is_routing`: the router's choice of that layer is
+    awaited; `told`: notices of layers that have not come yet, the one that is awaited first."""
 
     at: Standing
     request: GenerationRequest
     chunk: ChunkState
     is_routing: bool = False
+    told: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,12 @@ class Homing:
 State = Idle | Parking | Restoring | Lending | Reading | ShortReading | Closing | Settling | Windowing | Homing
 
 
-def first_state(plan: Plan) -> Idle:
-    return Idle(first_standing(plan))
+def first_state(plan: Plan, heat: tuple[int, ...] = ()) -> Idle:
+    """`heat`: of the blobs, as another server left it; the hottest have a slot from the start. () for none."""
+    cache = Residency(plan.slots, heat)
+    if heat:
+        cache = replace(cache.exchanged(plan.inventory, most=plan.inventory.num_pairs, is_free=True), moving=())
+    return Idle(first_standing(plan, cache))
 
 
 def landed(state: State) -> State:

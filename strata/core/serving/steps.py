@@ -35,10 +35,12 @@ class Arrived:
 @dataclass(frozen=True, slots=True)
 class Continued:
     """The window's tokens were all taken and the reply goes on behind the last; `drafts` may follow it, fewer than the
-    reply may still have. Where a drafter drafts, there are none."""
+    reply may still have. Where a drafter drafts, there are none. `reads`: of each blob since they came last, with a
+    window that brings them."""
 
     token_ids: tuple[int, ...]
     drafts: tuple[int, ...] = ()
+    reads: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,10 @@ class Drafted:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The reply is over, or the client has left: close whatever is open. What was awaited last has been reached. Behind
-    a window: `token_ids` are those that the reply took."""
+    a window: `token_ids` are those that the reply took, `reads` as in `Continued`."""
 
     token_ids: tuple[int, ...] = ()
+    reads: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,24 +4,32 @@ A version is the whole table, uploaded from staging on the verifier's stream; wi
 """
 
 import struct
+from collections.abc import Iterable, Iterator
 
 from strata.core.commands import Access, Command, Copy, CopyPair, Stream, TableVersion
 from strata.core.memory.planner import Plan
+from strata.core.memory.shapes import Slot
 from strata.core.serving.chunk import Addresses, Residents
 from strata.core.serving.launches import blob_content
 from strata.core.serving.steps import Upload
 
 
-def resident_blobs(plan: Plan) -> Residents:
-    """Every blob that has a slot."""
+def resident_blobs(plan: Plan, slots: Iterable[Slot]) -> Residents:
+    """The blobs of `slots`, and where they lie."""
     return {
         (slot.layer, slot.expert): Access(
             slot.extent.part(offset_bytes=0, size_bytes=plan.inventory.blob_bytes[slot.layer]),
             "cache",
             blob_content(slot.layer, slot.expert),
         )
-        for slot in plan.slots
+        for slot in slots
     }
+
+
+def blobs_home(plan: Plan, slots: Iterable[Slot]) -> Iterator[CopyPair]:
+    """Each blob of `slots` from the pack into its slot."""
+    for (layer, expert), blob in resident_blobs(plan, slots).items():
+        yield CopyPair(plan.pack.blobs[layer][expert], blob)
 
 
 def publish_table(plan: Plan, places: Addresses, resident: Residents, *, version: int) -> tuple[Upload, Command]:

@@ -8,7 +8,7 @@
 A window is one launch, whatever its rows; so are the drafts of a drafter behind it.
 """
 
-from strata.core.commands import Access, Copy, CopyPair, GraphLaunch, Record, Stream, Wait
+from strata.core.commands import Access, Command, Copy, CopyPair, Fill, GraphLaunch, Record, Stream, Wait
 from strata.core.memory.planner import Plan
 from strata.core.serving.drafting import draft_graph
 from strata.core.serving.inputs import copy_to_verifier, pack_header, sampler_inputs, token_rows
@@ -55,11 +55,18 @@ def first_inputs(plan: Plan, request: GenerationRequest) -> Orders:
     return Orders(uploads, commands)
 
 
-def window(plan: Plan, *, rows: int, table_version: int) -> Orders:
-    """A window of `rows` rows, and its result on the way to the host."""
-    launch = GraphLaunch(Stream.VERIFIER, window_graph(rows), table_version)
+def window(plan: Plan, *, rows: int, table_version: int, is_counted: bool) -> Orders:
+    """A window of `rows` rows, and its result on the way to the host. `is_counted`: with the reads of blobs since they
+    came last; the card counts from 0 again."""
+    usage = Access(plan.verifier.window.usage, "verifier")
+    counts = (CopyPair(usage, plan.staging.usage),) if is_counted else ()
+    commands: tuple[Command, ...] = (
+        GraphLaunch(Stream.VERIFIER, window_graph(rows), table_version),
+        _copy_result(plan, Stream.VERIFIER, *counts),
+        *((Fill(Stream.VERIFIER, usage, 0),) if is_counted else ()),
+    )
     done = (Record(Stream.VERIFIER, "window_done"),) if plan.draft else ()
-    return Orders((), (launch, _copy_result(plan, Stream.VERIFIER), *done))
+    return Orders((), (*commands, *done))
 
 
 def commit(plan: Plan, *, rows: int, taken_rows: int, table_version: int) -> Orders:
@@ -86,5 +93,5 @@ def drafts(plan: Plan, given: tuple[int, ...], *, standing_rows: int, table_vers
     )
 
 
-def _copy_result(plan: Plan, stream: Stream) -> Copy:
-    return Copy(stream, (CopyPair(Access(plan.verifier.window.result, "verifier"), plan.staging.result),))
+def _copy_result(plan: Plan, stream: Stream, *others: CopyPair) -> Copy:
+    return Copy(stream, (CopyPair(Access(plan.verifier.window.result, "verifier"), plan.staging.result), *others))

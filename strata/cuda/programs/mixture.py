@@ -171,5 +171,8 @@ class MixturePrograms:
         if args.result is None:
             return
         reads = memory.write(args.result).view(torch.int64)[HIT_WORD : MISSED_WORD + 1]
+        usage = None
+        if args.usage.size_bytes:
+            usage = memory.write(args.usage).view(torch.int32).view(-1, addresses.numel())[args.layer]
         where = {"arena_address": self.arena_address, "arena_bytes": self.arena_bytes}
-        launch_bookkeeping.count_reads(ids, addresses, reads, **where)
+        launch_bookkeeping.count_reads(ids, addresses, reads, usage, **where)

@@ -142,6 +142,9 @@ class LayerPrograms:
             words = memory.write(args.result).view(torch.int64)
             words[HIT_WORD] += hits
             words[MISSED_WORD] += len(addresses) - hits
+        if args.usage.size_bytes:
+            usage = memory.write(args.usage).view(torch.int32).view(-1, spec.num_experts)
+            usage[args.layer, chosen] += 1
 
     def combine(self, memory: Memory, args: LayerArgs) -> None:
         """hidden += weighted expert rows, summed in router order."""
