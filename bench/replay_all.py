@@ -24,13 +24,16 @@ from strata.replay_card import ReplayCard
 from tests.cuda.replays import PLANTED, Compared, card_on_fake, compare, record_planted
 from tests.trace.builders import REGRESS, recorded
 
+MAX_FAILED = 5
+"""Traces that could not be played to their end, a lost card's included; then nothing else is tried."""
+
 KEPT = [path.stem for path in sorted(REGRESS.glob("*.jsonl"))]
 
 
 @dataclass
 class Summary:
     """`steps` of all orders together. A trace of a planted bug *shows* where the card does something else than it
-    should, and is dead where the twin refuses it."""
+    should, and is dead where the twin refuses it. `failed`: what could not be played to its end."""
 
     traces: int = 0
     hash_equal: int = 0
@@ -42,11 +45,11 @@ class Summary:
     seconds: float = 0.0
     different: list[str] = field(default_factory=list)
     alive: list[str] = field(default_factory=list)
-    lost: str = ""
+    failed: list[str] = field(default_factory=list)
 
     @property
     def is_right(self) -> bool:
-        return not (self.different or self.alive or self.not_played or self.lost)
+        return not (self.different or self.alive or self.not_played or self.failed)
 
     def note_kept(self, name: str, found: Compared) -> None:
         self.traces += 1
@@ -74,14 +77,14 @@ def play_all(card: ReplayCard, kept: Sequence[str], planted: Sequence[str], *, s
         (summary.note_planted, name, trace) for name, trace in traces.items()
     ]
     for note, name, trace in jobs:
-        if summary.lost or time.monotonic() - began > seconds:
+        if len(summary.failed) >= MAX_FAILED or time.monotonic() - began > seconds:
             summary.not_played += 1
             continue
         commands = recorded(name).commands if trace is None else trace
         try:
             note(name, compare(commands, card))
-        except DeviceError as error:
-            summary.lost = f"{name} ended the card: {error}"
+        except (DeviceError, AssertionError) as error:
+            summary.failed.append(f"{name}: {type(error).__name__}: {error}")
     summary.seconds = round(time.monotonic() - began, 1)
     return summary
 

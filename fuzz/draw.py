@@ -29,11 +29,11 @@ ALL_OR_NOTHING = (0, 300, 5000, 5000, 5000)
 LOANS_SHARE = 0.6
 SCRATCH_SHARE = 0.2
 SHORT_SHARE = 0.25
-WIDE_SHARE = 0.25
 SWAP_SHARE = 0.3
+WIDE_SHARE = 0.25
 REPLIES, LONGER_REPLIES, WIDE_REPLIES = (1, 1, 2, 4), (2, 4, 7, 12), (4, 9, 16, 30)
-"""Tokens; the longer ones where blobs are exchanged between windows, the longest where drafts are looked up, so that
-what was said is said again."""
+"""Tokens of a reply: longer ones where blobs are exchanged between windows, and with drafts so many that what was said
+is said again."""
 FRESH = (0, 1, 2, 17, 255, 256, 257, 300, 511, 520)
 STREAMED_FRESH = (1026, 1300, 2100)
 TIMES: tuple[int, ...] = (1, 1, 2, 3, 5, 9, 20)
@@ -117,7 +117,7 @@ class Drawer:
         self._shared: tuple[int, ...] = SHARED if is_cut_short else ALL_OR_NOTHING
         if geometry.context_tokens > SHORT_CONTEXT:
             self._fresh = STREAMED_FRESH if rng.random() < 0.6 else LONG_FRESH
-        self._stop_rate = 0.4 if geometry.window_rows > 1 else 0.2
+        self._replies, self._stop_rate = (WIDE_REPLIES, 0.4) if geometry.window_rows > 1 else (REPLIES, 0.2)
         self._times = TIMES
         self._bases: tuple[int, ...] = (0, 1, 2, 3)
         if geometry.parked_bytes and rng.random() < 0.5:
@@ -129,8 +129,6 @@ class Drawer:
         if geometry.drafter_experts and geometry.context_tokens > SHORT_CONTEXT:
             self._fresh += (1025, 1025, 2049)  # the last chunk streams too, and only then may a room's slot still fly
         self._max_tokens = LONGER_REPLIES if geometry.num_swaps else REPLIES
-        if geometry.window_rows > 1:
-            self._max_tokens = WIDE_REPLIES
         self._after: list[Sequence[int]] = [(0, 1, 2, 3, 5, 8, 13, 21, 40)]
         if geometry.drafter_experts:  # as far as the acts of both ways reach, and the acts of a room
             self._after += [range(60), range(4)]
@@ -178,7 +176,7 @@ class Drawer:
                 shared=max(0, shared),
                 base=base,
                 salt=rng.randrange(6),
-                max_tokens=rng.choice(self._max_tokens),
+                max_tokens=rng.choice(self._replies),
                 bias=rng.choice((0, 0, 7)),
             )
         if rng.random() < self._cancel_rate * (3 if is_handing_over else 1):

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import torch
 import trio
@@ -265,10 +266,16 @@ async def _run(planned: PlannedModel, text: ModelText, device: Device) -> None:
         )
     finally:
         thread.close()
-        _save_usage(planned, steward)
+        save_heat(planned, steward)
 
 
-def _save_usage(planned: PlannedModel, steward: Steward) -> None:
+class Heated(Protocol):
+    """What a steward says of the experts that it served."""
+
+    def heat(self) -> tuple[int, ...]: ...
+
+
+def save_heat(planned: PlannedModel, steward: Heated) -> None:
     """Where --warm-start asks for it. A file that cannot be written keeps no server from ending."""
     path, heat = planned.config.warm_start_file, steward.heat()
     if path is None:

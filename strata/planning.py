@@ -136,8 +136,8 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
         checkpoint_bytes=config.checkpoint_bytes,
         is_reread=config.switches.ckpt_reread,
         has_slab=config.switches.mmq_slab,
-        least_probability=config.least_probability,
         num_swaps=config.num_swaps,
+        least_probability=config.least_probability,
     )
 
 

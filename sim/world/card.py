@@ -235,7 +235,7 @@ class WorldDevice(SimDevice):
             return Failed(PLANTED, command)
         if isinstance(command, Transfer):
             check_unpublished(command, self._shadow)
-        if self.swaps is not None:
+        if self.swaps is not None and not self.faults.is_spoilt:
             self.swaps.check(command, self._shadow, index, self.card_map())
         if isinstance(command, GraphLaunch):
             self.journal.num_windows += 1

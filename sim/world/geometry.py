@@ -47,8 +47,8 @@ class Geometry:
     `drafter_experts` experts, none without one; `head_bytes` and `draft_head_bytes` are 0 where there is no such head.
     What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent. Last, what programs of a
     chunk work in, bytes a row, whether that comes out of the tail of a loan, how many fresh tokens windows read, and
-    how many blobs of the cache are exchanged every `swap_windows` windows, and how many rows a window may have, which
-    is more than one only where no drafter would have to fill them."""
+    how many blobs of the cache are exchanged every `swap_windows` windows; `window_rows`: how many rows a window may
+    have, which is more than one only where no drafter would have to fill them."""
 
     blob_bytes: tuple[int, ...]
     num_experts: int

@@ -34,7 +34,7 @@ class SwapWatch:
         self.num_swaps = 0
 
     def check(self, command: Command, shadow: Shadow, index: int, rows: tuple[tuple[int, int, str], ...]) -> None:
-        """`command` is about to be taken; `rows`: who owns what now."""
+        """`command` is about to be taken, and none before it failed on its way; `rows`: who owns what now."""
         by = Operation(HOST, shadow.clocks.of(HOST)[HOST], index, command)
         if isinstance(command, Transfer) and command.taker == PROMPT and command.giver != NOBODY:
             self._check_all_landed(shadow, by)

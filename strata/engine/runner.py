@@ -14,19 +14,17 @@ from strata.core.commands import Fill
 from strata.core.errors import DeviceError, DeviceLost
 from strata.core.events import Failed, Reached
 from strata.core.lending.ledger import Ledger
+from strata.core.memory.planner import Plan
 from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES, SAMPLED_WORD
 from strata.core.serving.checkpoints import Checkpoints
 from strata.core.serving.chunk import Addresses
 from strata.core.serving.conversations import ParkedConversations
-from strata.core.serving.drafting import draft_graph, draft_launches
-from strata.core.serving.launches import Recipe, window_launches
+from strata.core.serving.launches import Recipe
 from strata.core.serving.machine import Machine
 from strata.core.serving.parking import Restoring
-from strata.core.serving.recurrent_state import commit_launches
-from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts
-from strata.core.serving.short_reads import read_graph, read_launches, read_rows
+from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
 from strata.core.serving.standing import HOME, forgetful
-from strata.core.serving.startup import FIRST_TABLE_VERSION, start_up
+from strata.core.serving.startup import start_up
 from strata.core.serving.states import Closing, Homing, Idle, Reading, State, Windowing, first_state, landed
 from strata.core.serving.steps import (
     Arrived,
@@ -42,19 +40,19 @@ from strata.core.serving.steps import (
     Started,
 )
 from strata.core.serving.swapping import brings_reads
-from strata.core.serving.windows import commit_graph, graph_rows, window_graph
 from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
 from strata.engine.counts import CacheFacts, RunnerCounts, cache_facts, with_act, with_commands, with_window
-from strata.engine.drafts import looked_up, num_worthy
+from strata.engine.graphs import start_graphs
+from strata.engine.lookup import look_up
 from strata.engine.read_facts import with_geometry, with_takeover
-from strata.engine.touching import touching
+from strata.engine.results import DigestOf, num_worthy, routed_experts, verify
 
-DigestOf = Callable[[memoryview], int]
 MAX_RECOVERIES = 3
 TOLD_SCRATCH_BYTES = 4 * MIB
 """A class of at least so much that a slab would have saved is told of (`lending.md` 3.3)."""
 log = logging.getLogger(__name__)
+_GREEDY = SamplingParams(temperature=0.0)
 START_PARTS = ("load", "graphs", "touch")
 """What a start does behind the weights: copies to the card, windows captured, a first request of its own."""
 
@@ -105,6 +103,13 @@ class RunnerSnapshot:
     heat: tuple[int, ...]
 
 
+def _touching(plan: Plan) -> list[GenerationRequest]:
+    """Requests that share nothing, one for each way to read."""
+    short_tokens, most_tokens = plan.options.policy.short_read_tokens, plan.options.context_tokens - 1
+    long = GenerationRequest("touch", (0,) * min(max(3, short_tokens + 1), most_tokens), 1, _GREEDY)
+    return [GenerationRequest("touch", (1,) * min(3, most_tokens), 1, _GREEDY), long] if short_tokens else [long]
+
+
 class Runner:
     """`terminators` end a reply, and in a prompt a turn: behind them a read is cut (`strata.core.serving.cuts`).
     `pause` is called while a device has nothing to report yet; the twin always has. With `is_touched`, `start` runs
@@ -152,16 +157,8 @@ class Runner:
         self._order(start_up(plan, self._places, cache, segment_bytes=segment_bytes, terminators=self._terminators))
         self._gather()
         laps_s.append(self._clock())
-        for rows in graph_rows(plan):
-            launches = window_launches(self._recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
-            self._device.capture(window_graph(rows), launches)
-            if plan.draft is not None:
-                self._device.capture(draft_graph(rows), draft_launches(self._recipe, rows=rows))
-            if committed := commit_launches(self._recipe, rows=rows):
-                self._device.capture(commit_graph(rows), committed)
-        for rows in read_rows(plan):
-            launches = read_launches(self._recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
-            self._device.capture(read_graph(rows), launches)
+        for name, launches in start_graphs(self._recipe):
+            self._device.capture(name, launches)
         laps_s.append(self._clock())
         self._step(Started())
         if self._is_touched:
@@ -173,7 +170,7 @@ class Runner:
     def _touch(self) -> None:
         """A request of its own, read in a chunk and answered by a window, and one that windows read where they do; they
         count for nothing."""
-        for request in touching(self._recipe.plan):
+        for request in _touching(self._recipe.plan):
             self.begin(request)
             while not isinstance(outcome := self.advance(is_cancelled=False), HasClosed):
                 if isinstance(outcome, HasSampled):
@@ -240,13 +237,22 @@ class Runner:
     def resume(self, *token_ids: int) -> None:
         """All sampled tokens were taken: run the next window behind the last."""
         assert token_ids == self._sampled, (token_ids, self._sampled)
-        self._step(Continued(token_ids, looked_up(self._recipe.plan, self._state, token_ids), self._expert_reads()))
+        self._step(Continued(token_ids, self._looked_up(token_ids), self._expert_reads()))
         while isinstance(self._state, Homing):
             self._gather()
             self._step(Arrived())
         if isinstance(self._state, Windowing) and self._state.is_drafting:
             self._gather()
             self._step(Drafted(self._num_worthy(self._state.rows - 1)))
+
+    def _looked_up(self, token_ids: tuple[int, ...]) -> tuple[int, ...]:
+        """Drafts behind `token_ids` where windows have rows for them and no drafter to fill these."""
+        state, plan = self._state, self._recipe.plan
+        assert isinstance(state, Windowing)
+        if plan.draft is not None:
+            return ()
+        most = min(plan.options.window_rows, state.num_left - len(token_ids)) - 1
+        return look_up((*state.at.session.ids, state.token_id, *token_ids), most=most) if most > 0 else ()
 
     def end(self, *, num_taken: int | None = None) -> None:
         """The reply is over with the first `num_taken` of the tokens that were sampled last, or all of them. All is at
@@ -358,21 +364,11 @@ class Runner:
     def _check(self, check: Check) -> None:
         """Raises DeviceError: what came home wrong is copied again by the recovery."""
         assert self._digest is not None
-        found = int.from_bytes(self._device.host(check.word), "little")
-        if found != self._digest(self._device.host(check.home)):
-            pack = f"[{check.home.offset_bytes}, {check.home.end_bytes})"
-            raise DeviceError(
-                f"verify-lent: bytes came home with digest={found:#018x}, which is not that of pack {pack}"
-            )
+        verify(check, self._device, self._digest)
         self._counts = replace(self._counts, num_verified=self._counts.num_verified + 1)
 
     def _routed_experts(self) -> tuple[int, ...]:
-        counts = self._device.host(self._recipe.plan.staging.router_counts).cast("i")
-        return tuple(expert for expert, rows in enumerate(counts) if rows)
-
-    def _num_worthy(self, num_drafts: int) -> int:
-        plan = self._recipe.plan
-        return num_worthy(self._device.host(plan.staging.result), num_drafts, least=plan.options.least_probability)
+        return routed_experts(self._device.host(self._recipe.plan.staging.router_counts))
 
     def _expert_reads(self) -> tuple[int, ...]:
         """Windows that read each blob since this was not () last: flat [num_layers, num_experts]."""
@@ -380,6 +376,10 @@ class Runner:
         if not brings_reads(plan, self._state.at.cache):
             return ()
         return tuple(self._device.host(plan.staging.usage).cast("i"))
+
+    def _num_worthy(self, num_drafts: int) -> int:
+        options, result = self._recipe.plan.options, self._device.host(self._recipe.plan.staging.result)
+        return num_worthy(result, num_drafts, least=options.least_probability)
 
     def _sampled_tokens(self, rows: int) -> tuple[int, ...]:
         """What the window of `rows` rows gave; its first row always stands."""

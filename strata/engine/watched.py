@@ -6,7 +6,8 @@ from typing import Any, Protocol
 from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest
 from strata.device import Device
-from strata.engine.runner import DigestOf, HasClosed, HasMoved, HasRead, HasSampled, Outcome, Runner
+from strata.engine.results import DigestOf
+from strata.engine.runner import HasClosed, HasMoved, HasRead, HasSampled, Outcome, Runner
 
 
 class Watch(Protocol):
@@ -23,8 +24,8 @@ class Watch(Protocol):
 
 class WatchedRunner(Runner):
     """`advance` is noted as what it gave: "read", "moved", "sampled" or "closed"; before that, what the model chose:
-    "routed" experts, the tokens that a window "gave", or the reads of experts that it "counted". Behind "goes on" may
-    come how many drafts were "worthy"."""
+    "routed" experts, the tokens that a window "gave", or the reads of experts that it "counted". Behind "goes on" it
+    may say how many drafts were "worthy"."""
 
     def __init__(
         self,

@@ -212,9 +212,9 @@ class _Player:
     def _do_watched(self, line: int, asked: Asked) -> None:
         looks = looks_of(asked, self._state)
         self._look(line, asked, looks.before)
-        self._do(asked)
-        if looks.num_marks:
+        if looks.num_marks:  # ahead of it: of a graph that is refused, the nodes before the one to blame have run
             self.lines.setdefault(looks.lane, []).extend([line] * looks.num_marks)
+        self._do(asked)
         self._look(line, asked, looks.after)
 
     def _look(self, line: int, asked: Asked, accesses: tuple[Access, ...]) -> None:

@@ -46,7 +46,7 @@ def test_decisions_go_through_the_core_as_it_is(capsys: pytest.CaptureFixture[st
     assert "4 decisions" in out and "nothing was refused" in out
     code, out, err = replay(capsys, REGRESS / f"{LENDS}.jsonl", "--json")
     report = json.loads(out)
-    assert (report["kind"], report["decisions"], report["failure"]) == ("decisions", 6, None)
+    assert (report["kind"], report["decisions"], report["failure"]) == ("decisions", 4, None)
     assert report["entries"] == len(recorded(LENDS).commands.entries)
 
 

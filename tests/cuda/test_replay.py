@@ -115,6 +115,14 @@ def test_a_planted_bug_that_shows_is_dead_on_the_twin(name: str, order: str, tmp
     assert [order.is_equal for order in found.orders] == [True, False]
 
 
+def test_a_graph_that_is_refused_half_way_is_told_as_a_refusal(tmp_path: Path) -> None:
+    """On the twin: the nodes before the one to blame have run, and left marks."""
+    (trace,) = record_planted(["seen_not_uploaded"], tmp_path).values()
+    with card_on_fake() as card:
+        found = compare(trace, card, {"given": ORDERS["given"]})
+    assert found.is_dead
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("path", sorted(REGRESS.glob("*.jsonl")), ids=lambda path: path.stem)
 def test_every_kept_trace_is_hash_equal(path: Path) -> None:

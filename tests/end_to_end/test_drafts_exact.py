@@ -102,9 +102,15 @@ def test_replies_of_other_families_are_equal_too(tmp_path: Path, arch: str) -> N
     check_replies(without_drafts(tmp_path / "model.gguf", arch), 4)
 
 
-def check_replies(expected: Expected, window_rows: int) -> None:
-    """At every temperature, with penalties, bias and misses; the state after each commit is that of single rows."""
-    with drafting(expected.path, window_rows) as wide:
+@pytest.mark.soak
+def test_replies_are_equal_while_blobs_are_exchanged_between_windows_of_several_rows(expected: Expected) -> None:
+    assert check_replies(expected, 4, replace(OPTIONS, num_swaps=2, swap_windows=1)) > 2
+
+
+def check_replies(expected: Expected, window_rows: int, options: PlanOptions = OPTIONS) -> int:
+    """At every temperature, with penalties, bias and misses; the state after each commit is that of single rows. Gives
+    the number of blobs exchanged."""
+    with drafting(expected.path, window_rows, options=options) as wide:
         for sampling, reply, states in zip(SAMPLINGS, expected.replies, expected.states, strict=True):
             before = wide.card.runner.snapshot().counts
             assert wide.talk(sampling, (*PROMPT, *reply[0])) == reply
@@ -119,6 +125,7 @@ def check_replies(expected: Expected, window_rows: int) -> None:
                 assert len(digests) > 3
                 assert digests.items() <= states[layer].items()
         assert bool(wide.states.num_commits) is any(extent.size_bytes for extent in wide.card.planned.plan.state)
+        return wide.card.runner.snapshot().counts.num_swaps
 
 
 @pytest.mark.parametrize("window_rows", [4, pytest.param(8, marks=pytest.mark.soak)])

@@ -205,10 +205,16 @@ class TinyEngine:
         groups = [None] if is_window else [tuple(everyone[first : first + step]) for first in everyone[::step]]
         for group in groups:
             result = self.window.result if is_window else None
-            usage = self.window.usage if is_window else NO_SCRATCH
+            is_counted = is_window and layer < self.spec.num_layers  # the drafter's experts are all on the card
+            usage = self.window.usage if is_counted else NO_SCRATCH
             args = ExpertsArgs(layer, rows, buffers, group, self.addresses[layer], result, usage)
             reads = [buffers.normed, buffers.router_ids, self.addresses[layer]]
-            self._run(EXPERTS, args, reads, [buffers.expert_rows, *([result, usage] if result else [])])
+            self._run(
+                EXPERTS,
+                args,
+                reads,
+                [buffers.expert_rows, *([result] if result else []), *([usage] if is_counted else [])],
+            )
         reads = [buffers.expert_rows, buffers.router_weights]
         self._run(COMBINE, LayerArgs(layer, rows, buffers), reads, [buffers.hidden])
 

@@ -68,7 +68,7 @@ def _options(rng: Random) -> SiteOptions:
         body_deadline_s=rng.choice((5.0, 60.0)),
     )
     return SiteOptions(
-        _geometry(rng),
+        replace(_geometry(rng), num_swaps=rng.choice((0, 2)), swap_windows=2),
         limits,
         max_queued=rng.choice((0, 1, 3, 16)),
         step_s=rng.choice(((0.0, 0.0), (0.0005, 0.02), (0.0005, 0.02), (0.01, 0.3))),

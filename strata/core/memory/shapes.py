@@ -23,9 +23,9 @@ class PlanOptions:
     of one token) must fit; `max_chunk_tokens` bounds a chosen chunk and replaces MAX_CHUNK_TOKENS. `segment_bytes` is
     needed where the policy is elastic. `parked_bytes` of host memory hold parked conversations, `checkpoint_bytes`
     recurrent states, 0 for none; `is_reread`: what is found there is read again all the same (`lending.md` 3.5).
-    `has_slab`: prompt scratch comes out of the tail of what is lent (3.3). `least_probability`: drafts of a drafter end
-    before the first one below it. Every `swap_windows` windows at most `num_swaps` blobs of the cache are exchanged for
-    others, 0: they stay."""
+    `has_slab`: prompt scratch comes out of the tail of what is lent (3.3). Every `swap_windows` windows at most
+    `num_swaps` blobs of the cache are exchanged for others, 0: they stay. `least_probability`: drafts of a drafter end
+    before the first one below it."""
 
     context_tokens: int
     kv_format: KvFormat = KvFormat.F16
@@ -41,9 +41,9 @@ class PlanOptions:
     checkpoint_bytes: int = 0
     is_reread: bool = False
     has_slab: bool = False
-    least_probability: float = 0.0
     num_swaps: int = 0
     swap_windows: int = 16
+    least_probability: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ EARLY_SLOTS = 8
 
 def kept_blobs(plan: Plan, at: Standing) -> Residents:
     """Blobs that a read may still read from the cache."""
-    lent = at.loan.slots if at.loan else ()
+    lent = frozenset(at.loan.slots if at.loan else ())
     return resident_blobs(plan, (slot for slot in at.cache.slots if slot not in lent))
 
 

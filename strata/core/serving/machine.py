@@ -80,7 +80,7 @@ class Machine:
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
         at = state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.reached()
-        if isinstance(state, Windowing) and isinstance(event, Continued | Ended):
+        if isinstance(state, Windowing) and not state.is_drafting and isinstance(event, Continued | Ended):
             at = replace(at, cache=at.cache.after_window(event.reads))
         after, orders = self._dispatch(state if at is state.at else replace(state, at=at), event)
         after.at.check()
@@ -118,6 +118,8 @@ class Machine:
                 return self._end(replace(state.window, at=state.at), state.behind.token_ids)
             case Windowing(is_drafting=True), Drafted(num_drafts):
                 return self._window(replace(state, rows=1 + num_drafts, is_drafting=False), NO_ORDERS)
+            case Windowing(is_drafting=True), Ended():
+                return self._rest(state.at, NO_ORDERS)
             case Windowing(), Ended(token_ids):
                 return self._end(state, token_ids)
             case ShortReading(), Arrived():
@@ -332,19 +334,20 @@ class Machine:
         return self._window(Windowing(at, state.request, token_ids[-1], num_left, rows, is_drafting), orders)
 
     def _end(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
-        """The reply took `token_ids` of what its last window gave, or its next one is not launched yet."""
-        at, committed = state.at, Orders()
-        if not state.is_drafting:
-            at = replace(at, session=at.session.grown(state.token_id, *token_ids[:-1]))
-            committed = self._committed(state, token_ids)
+        """The reply took `token_ids` of what its last window gave."""
+        at = replace(state.at, session=state.at.session.grown(state.token_id, *token_ids[:-1]))
+        return self._rest(at, self._committed(state, token_ids))
+
+    def _rest(self, at: Standing, orders: Orders) -> tuple[State, Orders]:
+        """Behind a reply: what is on its way lands, and comes home."""
         if at.cache.moving:
             at, landing = land(self.plan, self.places, at)
-            committed = committed.then(landing)
-        if not committed.commands and not at.is_coming_home:
+            orders = orders.then(landing)
+        if not orders.commands and not at.is_coming_home:
             at, acts = settled(at)
             return Idle(at), Orders(acts=acts)
-        at, notice = notify(replace(at, checks=()), window_streams(at))
-        return Settling(at), replace(committed, checks=state.at.checks).then(notice)
+        after, notice = notify(replace(at, checks=()), window_streams(at))
+        return Settling(after), replace(orders, checks=at.checks).then(notice)
 
     def _committed(self, state: Windowing, token_ids: tuple[int, ...]) -> Orders:
         version = state.at.table_version
@@ -353,9 +356,9 @@ class Machine:
     def _window(self, state: Windowing, orders: Orders, later: Orders = NO_ORDERS) -> tuple[State, Orders]:
         """`later` takes the link once the window has its inputs. Where its drafts are looked at first, only those are
         awaited, for which the verifier's stream waits."""
-        version, is_counted = state.at.table_version, brings_reads(self.plan, state.at.cache)
         launched = Orders()
         if not state.is_drafting:
+            version, is_counted = state.at.table_version, brings_reads(self.plan, state.at.cache)
             launched = window(self.plan, rows=state.rows, table_version=version, is_counted=is_counted)
         if later.commands:
             inputs = Orders((), (Record(Stream.VERIFIER, "inputs"), Wait(Stream.COPY, "inputs")))

@@ -8,7 +8,7 @@
 A window is one launch, whatever its rows; so are the drafts of a drafter behind it.
 """
 
-from strata.core.commands import Access, Command, Copy, CopyPair, Fill, GraphLaunch, Record, Stream, Wait
+from strata.core.commands import Access, Copy, CopyPair, Fill, GraphLaunch, Record, Stream, Wait
 from strata.core.memory.planner import Plan
 from strata.core.serving.drafting import draft_graph
 from strata.core.serving.inputs import copy_to_verifier, pack_header, sampler_inputs, token_rows
@@ -60,13 +60,10 @@ def window(plan: Plan, *, rows: int, table_version: int, is_counted: bool) -> Or
     came last; the card counts from 0 again."""
     usage = Access(plan.verifier.window.usage, "verifier")
     counts = (CopyPair(usage, plan.staging.usage),) if is_counted else ()
-    commands: tuple[Command, ...] = (
-        GraphLaunch(Stream.VERIFIER, window_graph(rows), table_version),
-        _copy_result(plan, Stream.VERIFIER, *counts),
-        *((Fill(Stream.VERIFIER, usage, 0),) if is_counted else ()),
-    )
+    launch = GraphLaunch(Stream.VERIFIER, window_graph(rows), table_version)
+    cleared = (Fill(Stream.VERIFIER, usage, 0),) if is_counted else ()
     done = (Record(Stream.VERIFIER, "window_done"),) if plan.draft else ()
-    return Orders((), (*commands, *done))
+    return Orders((), (launch, _copy_result(plan, Stream.VERIFIER, *counts), *cleared, *done))
 
 
 def commit(plan: Plan, *, rows: int, taken_rows: int, table_version: int) -> Orders:
@@ -93,5 +90,5 @@ def drafts(plan: Plan, given: tuple[int, ...], *, standing_rows: int, table_vers
     )
 
 
-def _copy_result(plan: Plan, stream: Stream, *others: CopyPair) -> Copy:
-    return Copy(stream, (CopyPair(Access(plan.verifier.window.result, "verifier"), plan.staging.result), *others))
+def _copy_result(plan: Plan, stream: Stream, *more: CopyPair) -> Copy:
+    return Copy(stream, (CopyPair(Access(plan.verifier.window.result, "verifier"), plan.staging.result), *more))
