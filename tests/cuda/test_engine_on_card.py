@@ -2,6 +2,7 @@
 weight types against the reference, memory and kernel caches over mixed requests, loans, and the server under clients
 that come and go."""
 
+import inspect
 import random
 import subprocess
 import sys
@@ -87,7 +88,7 @@ def memory_and_caches() -> dict[str, int]:
     torch.cuda.synchronize()
     compiled = sum(
         len(cache[0])
-        for module in vars(kernel_modules).values()
+        for _, module in inspect.getmembers(kernel_modules, inspect.ismodule)
         for kernel in vars(module).values()
         if isinstance(kernel, triton.runtime.JITFunction)
         for cache in kernel.device_caches.values()
