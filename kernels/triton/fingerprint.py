@@ -51,3 +51,4 @@ def fingerprint_kernel(row_address, lane_address, arena_address, segment_bytes, 
             mixed = (seed ^ ((word_index + 1).to(tl.uint64) * _K1)) * _K2
             word = (mixed ^ (mixed >> 32))[:, None] >> (8 * byte[None, :]).to(tl.uint64)
             tl.store(arena + place, (word & 0xFF).to(tl.uint8), mask=at < size)
+        tl.debug_barrier()  # what is written next may lie over it

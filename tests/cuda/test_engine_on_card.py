@@ -2,6 +2,7 @@
 weight types against the reference, memory and kernel caches over mixed requests, loans, and the server under clients
 that come and go."""
 
+import inspect
 import random
 import subprocess
 import sys
@@ -87,7 +88,7 @@ def memory_and_caches() -> dict[str, int]:
     torch.cuda.synchronize()
     compiled = sum(
         len(cache[0])
-        for module in vars(kernel_modules).values()
+        for _, module in inspect.getmembers(kernel_modules, inspect.ismodule)
         for kernel in vars(module).values()
         if isinstance(kernel, triton.runtime.JITFunction)
         for cache in kernel.device_caches.values()
@@ -147,6 +148,17 @@ def test_moved_segments_come_home_and_change_no_bit(tmp_path: Path):
 
 
 MIXED = Mixed(200, lengths=(3, 40, 300, 800))
+
+
+def test_exchanged_blobs_change_no_bit(tmp_path: Path):
+    """The copies run beside windows that read other slots."""
+    path, seen, num_swaps = write(tmp_path, "qwen3moe"), [], []
+    options = PlanOptions(1024, num_cache_slots=8, ring_slots=4, swap_windows=2)
+    for most in (0, 2, 16):
+        with model_on_card(path, replace(options, num_swaps=most)) as card:
+            seen.append([(card.serve(ids, max_tokens=60), bits(card)) for ids in ((5,), (9, 4, 2), (7,) * 300)])
+            num_swaps.append(card.runner.snapshot().counts.num_swaps)
+    assert seen[0] == seen[1] == seen[2] and num_swaps[0] == 0 < num_swaps[1]
 
 
 def test_a_server_under_clients_that_come_and_go_answers_each_as_if_alone(tmp_path: Path):

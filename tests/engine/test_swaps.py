@@ -11,13 +11,22 @@ from sim.errors import ContentMismatch, TableError, TwinError, UndefinedRead
 from strata.core.commands import Access, Command, Copy, GraphLaunch, Record, Stream, Wait
 from strata.core.errors import DeviceError
 from strata.core.extent import HostExtent
+from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.policy import LendingPolicy
+from strata.core.memory.residency import Residency
 from strata.core.memory.shapes import PlanOptions, Slot
 from strata.core.serving import swapping
 from strata.core.serving.steps import Orders
 from strata.engine.runner import HasSampled
 from tests.engine.every_command import SHARDS, fail_once, indexes_of, kinds_of
-from tests.engine.symbolic_card import Card, drafting_inventory, lending_inventory, prompt, symbolic_card
+from tests.engine.symbolic_card import (
+    Card,
+    drafting_inventory,
+    lending_inventory,
+    prompt,
+    small_inventory,
+    symbolic_card,
+)
 from tests.engine.test_virtual_time import ARENA_BYTES, BLOB_BYTES, NUM_LAYERS, pace, scaled_inventory
 
 OPTIONS = PlanOptions(4096, min_cache_slots=4, ring_slots=4, num_swaps=3, swap_windows=2)
@@ -130,6 +139,12 @@ def test_without_the_option_nothing_is_counted_and_nothing_changes():
     before, start = slots(served), len(served.commands)
     served.serve(prompt(1, max_tokens=30))
     assert slots(served) == before and words_of(served.commands[start:]) == ["window"] * 30
+
+
+def test_a_model_without_experts_counts_nothing():
+    plan = plan_card(small_inventory(blob_bytes=(0, 0)), 1 << 20, OPTIONS)
+    assert isinstance(plan, Plan) and plan.staging.usage.size_bytes == 0
+    assert not any(swapping.brings_reads(plan, Residency((), num_windows=number)) for number in range(4))
 
 
 def test_where_everything_is_resident_there_is_nothing_to_do():

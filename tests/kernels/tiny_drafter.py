@@ -88,7 +88,7 @@ class TinyDrafter(TinyEngine):
             self._mixture(layer, rows, own, is_window=True)
         head = DraftHeadArgs(rows, own, self.draft, self.token, self.probability)
         reads = [own.hidden, *self._dense(DRAFT_HEAD, None)]
-        self._run(DRAFT_HEAD, head, reads, [self.token, own.hidden, own.normed, self.draft.logits])
+        self._run(DRAFT_HEAD, head, reads, [self.token, self.probability, own.hidden, own.normed, self.draft.logits])
         logits = self.memory.raw(self.draft.logits).view(torch.float32)[: self.spec.vocab_size].clone()
         assert int(self.memory.raw(self.token).view(torch.int32)[0]) == int(logits.argmax())
         return logits

@@ -28,7 +28,7 @@ def tail_of(max_entries: int, *, name: str = LENDS, num_entries: int | None = No
 
 @pytest.mark.slow
 @settings(max_examples=10)
-@given(max_entries=st.integers(1, 500), end=st.integers(1, 460))
+@given(max_entries=st.integers(1, 500), end=st.integers(1, 440))
 def test_a_tail_of_any_length_plays_at_any_moment(max_entries: int, end: int) -> None:
     tail = tail_of(max_entries, num_entries=end)
     assert len(tail) == min(max_entries, end) and len(tail) + tail.num_skipped == end

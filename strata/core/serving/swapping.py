@@ -25,7 +25,7 @@ CLEARED, SWAPPED = "cleared", "swapped"
 
 def brings_reads(plan: Plan, cache: Residency) -> bool:
     """Whether the next window, or one under way, brings the reads of blobs back."""
-    return plan.options.num_swaps > 0 and cache.num_windows + 1 == plan.options.swap_windows
+    return plan.staging.usage.size_bytes > 0 and cache.num_windows + 1 == plan.options.swap_windows
 
 
 def swap(plan: Plan, places: Addresses, at: Standing) -> tuple[Standing, Orders]:
