@@ -13,6 +13,7 @@ from sim.world.decisions import Decision
 from sim.world.driver import Driver
 from sim.world.geometry import Geometry
 from sim.world.pairs import Pair
+from sim.world.worlds import AnyDriver, make_world
 
 PAIRS_EVERY = 8
 """Counting pairs takes about as long as judging, and what one world in eight shows is enough."""
@@ -51,7 +52,7 @@ def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True, with_all
         is_plain = not (
             geometry.drafter_experts or geometry.work_bytes or geometry.short_read_tokens or geometry.num_swaps
         )
-        is_counting_pairs = seed % PAIRS_EVERY == 0 and is_plain
+        is_counting_pairs = seed % PAIRS_EVERY == 0 and is_plain and not geometry.splits
         driver = _run(drawn, taken, is_counting_pairs=is_counting_pairs)
     except Exception as error:  # whatever the core or a check raises is what a campaign looks for
         geometry = drawn.geometry if drawn else geometry_that_lends()
@@ -62,7 +63,7 @@ def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True, with_all
     tally.steps += driver.num_steps
     tally.decisions += len(taken)
     tally.sometimes += driver.sometimes
-    if driver.card.device.pairs is not None:
+    if isinstance(driver, Driver) and driver.card.device.pairs is not None:
         tally.pairs += driver.card.device.pairs.counts
     return None
 
@@ -73,8 +74,8 @@ def _run(
     *,
     is_recording: bool = False,
     is_counting_pairs: bool = False,
-) -> Driver:
-    driver = Driver(drawn.geometry, is_recording=is_recording, is_counting_pairs=is_counting_pairs)
+) -> AnyDriver:
+    driver = make_world(drawn.geometry, is_recording=is_recording, is_counting_pairs=is_counting_pairs)
     drawer = drawn.drawer()
     for _ in range(drawn.num_decisions()):
         taken.append(drawer.draw(driver))

@@ -9,11 +9,12 @@ from random import Random
 
 from fuzz.draw_loans import with_loans
 from fuzz.draw_scratch import with_scratch
+from fuzz.draw_stages import StagedDrawer, draw_stages, is_staged
 from fuzz.scenes import HABITS, MIN_DECISIONS, OPENING_FRESH, Scene, draw_scene, draw_stage
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
-from sim.world.driver import Driver
 from sim.world.geometry import OTHER_OPTIONS, VOCAB_SIZE, Delivery, Geometry
+from sim.world.worlds import AnyDriver
 from strata.core.errors import Refusal
 from strata.core.units import align_up
 
@@ -148,7 +149,7 @@ class Drawer:
             self._cancel_rate = self._cancel_rate if habits.cancels is None else habits.cancels
             self._fault_rate = self._fault_rate if habits.faults is None else habits.faults
 
-    def draw(self, driver: Driver) -> Decision:
+    def draw(self, driver: AnyDriver) -> Decision:
         rng, luck = self._rng, self._rng.random()
         is_handing_over = driver.where.startswith(HANDING_OVER) or driver.is_handing_over
         if self._fault_rate and luck < (HANDOVER_FAULT_RATE if is_handing_over else self._fault_rate):
@@ -194,7 +195,9 @@ class Drawn:
     scene: Scene
     rng: Random
 
-    def drawer(self) -> Drawer:
+    def drawer(self) -> Drawer | StagedDrawer:
+        if self.geometry.splits:
+            return StagedDrawer(self.rng, self.geometry)
         return Drawer(self.rng, self.geometry, self.scene)
 
     def num_decisions(self) -> int:
@@ -203,12 +206,15 @@ class Drawn:
 
 
 def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> Drawn:
-    """More than one world of three has a drafter and lends more than cache slots, in one of four of the others windows
-    have drafts that are looked up, in one of four bytes change when streams get there, in one of four some layers are
+    """One world in seven has several stages (`draw_stages.py`). Of the others more than one in three has a drafter and
+    lends more than cache slots, in one of four of the rest windows have drafts that are looked up, in one of four bytes
+    change when streams get there, in one of four some layers are
     recurrent, in one of five programs need scratch, in one of four windows read what is short, in three of ten blobs
     are exchanged, and three of ten have a scene; all are drawn apart, so that the other worlds are the same without. A
     world that lacks what it could have has no scene either."""
     rng = Random(seed)
+    if with_all_loans and with_drawn_order and is_staged(seed):
+        return Drawn(draw_stages(rng), Scene.NONE, rng)
     scene = draw_scene(seed) if with_all_loans and with_drawn_order else Scene.NONE
     if scene is not Scene.NONE:
         geometry = draw_stage(scene, rng, lambda rng, is_long: _planned(rng, wants_loan=True, is_long=is_long))

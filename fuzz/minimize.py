@@ -12,8 +12,8 @@ from typing import Any
 from fuzz.campaign import Failure
 from sim.world.card import FaultKind
 from sim.world.decisions import Decision
-from sim.world.driver import Driver
 from sim.world.geometry import Delivery, Geometry
+from sim.world.worlds import make_world
 
 MAX_TRIALS = 400
 LOANS = (
@@ -32,7 +32,7 @@ Fails = Callable[[Geometry, Sequence[Decision]], bool]
 def kind_of(geometry: Geometry, decisions: Sequence[Decision]) -> str:
     """The class of what a world raises, "" when it raises nothing."""
     try:
-        driver = Driver(geometry)
+        driver = make_world(geometry)
         for decision in decisions:
             driver.apply(decision)
         driver.finish()
@@ -140,6 +140,6 @@ def _plainer(geometry: Geometry) -> Iterator[Geometry]:
     if len(geometry.blob_bytes) > 1:
         for index in range(len(geometry.blob_bytes)):
             rest = geometry.blob_bytes[:index] + geometry.blob_bytes[index + 1 :]
-            if any(rest):
+            if any(rest) and all(start < len(rest) for start in geometry.splits):
                 recurrent = tuple(layer for layer in geometry.recurrent if layer < len(rest))
                 yield replace(geometry, blob_bytes=rest, recurrent=recurrent)

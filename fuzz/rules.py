@@ -19,9 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from fuzz.draw import FRESH, draw_world, geometry_that_lends
 from sim.world.card import FaultKind
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
-from sim.world.driver import Driver
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop, Turn
 from sim.world.geometry import OTHER_OPTIONS
+from sim.world.worlds import AnyDriver, make_world
 
 
 class WorldRules(RuleBasedStateMachine):
@@ -29,12 +29,12 @@ class WorldRules(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.driver: Driver | None = None
+        self.driver: AnyDriver | None = None
         self.has_failed = False
 
     @initialize(seed=st.integers(0, 400))
     def open(self, seed: int) -> None:
-        self.driver = Driver(draw_world(seed).geometry if seed else geometry_that_lends())
+        self.driver = make_world(draw_world(seed).geometry if seed else geometry_that_lends())
 
     @rule(
         fresh=st.sampled_from(FRESH),
@@ -58,9 +58,13 @@ class WorldRules(RuleBasedStateMachine):
     def stop(self) -> None:
         self._apply(Stop())
 
-    @rule(after=st.integers(0, 40), kind=st.sampled_from(FaultKind))
-    def fault(self, after: int, kind: FaultKind) -> None:
-        self._apply(Fault(after, kind))
+    @rule(after=st.integers(0, 40), kind=st.sampled_from(FaultKind), stage=st.integers(0, 2))
+    def fault(self, after: int, kind: FaultKind, stage: int) -> None:
+        self._apply(Fault(after, kind, stage))
+
+    @rule(pick=st.integers(0, 2), times=st.sampled_from((1, 3, 20)))
+    def turn(self, pick: int, times: int) -> None:
+        self._apply(Turn(pick, times))
 
     @rule(pick=st.integers(0, 3), times=st.sampled_from((1, 3, 20)))
     def favour(self, pick: int, times: int) -> None:

@@ -23,6 +23,22 @@ STRUCK = (
     *(f"{part} {verb}" for part in ("verifier", "block", "draft head", "head", "cache") for verb in ("goes", "comes")),
 )
 
+STAGED = (
+    "rows wait at a border",
+    "windows read on two stages at once",
+    "two passes in flight",
+    "window beside a read",
+    "chunks of two stages at once",
+    "window answered",
+    "loan opened",
+    "prefix reused",
+    "parked",
+    "room opened",
+    "checkpoint used",
+    "cancelled",
+    "recovered",
+)
+
 # Nobody is left to cancel while a card settles: it settles because the client has left, or was told of a failure.
 SOMETIMES = (
     *(f"cancelled in {state}" for state in STATES if not state.startswith("Settling")),
@@ -67,6 +83,7 @@ SOMETIMES = (
     "block restored behind the first window",
     "cancelled while segments are out",
     *(f"survived a fault at {what}" for what in STRUCK),
+    *(f"staged: {what}" for what in STAGED),
 )
 
 

@@ -29,7 +29,6 @@ from strata.core.extent import Extent
 from strata.core.memory.planner import Plan
 from strata.core.serving.checkpoints import parked_space_bytes
 from strata.core.serving.launches import Recipe, pack_manifest
-from strata.core.units import format_bytes
 from strata.device import Device
 from strata.engine.runner import Runner
 from strata.engine.steward import Steward
@@ -46,6 +45,7 @@ from strata.server.lifetime import live
 from strata.server.ports import ServedModel, ServerLimits
 from strata.server.serving import serve
 from strata.server.sockets import BoundAddress
+from strata.sizes import format_bytes
 from strata.trace.command_trace import sizes_of
 from strata.trace.keeper import Keeper
 from strata.trace.naming import plan_facts, plan_places

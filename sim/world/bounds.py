@@ -25,7 +25,7 @@ MAX_DRAFTER_EXPERTS = 1024
 def check_geometry(geometry: Geometry) -> None:
     """Raises ValueError for what is no small world."""
     numbers = [value for value in asdict(geometry).values() if type(value) is int]
-    numbers += [*geometry.blob_bytes, *geometry.recurrent]
+    numbers += [*geometry.blob_bytes, *geometry.recurrent, *geometry.splits, *geometry.arenas]
     _require(all(type(n) is int and -1 <= n <= MAX_WORLD_NUMBER for n in numbers), "a number that is none of a world")
     _require(all(size >= 0 for size in geometry.blob_bytes), "a blob of negative size")
     _require(1 <= geometry.num_layers <= MAX_WORLD_LAYERS, f"{geometry.num_layers} layers")
@@ -41,11 +41,21 @@ def check_geometry(geometry: Geometry) -> None:
     _require(geometry.num_checkpoints >= 0, f"num_checkpoints={geometry.num_checkpoints}")
     _require(0 <= geometry.num_swaps <= MAX_COPY_GROUP, f"num_swaps={geometry.num_swaps}, 0 to {MAX_COPY_GROUP}")
     _require(geometry.swap_windows >= 1, f"swap_windows={geometry.swap_windows}, 1 or more")
-    segments, rest = divmod(geometry.arena_bytes, max(1, geometry.segment_bytes))
-    _require(
-        geometry.segment_bytes > 0 and not rest and 1 <= segments <= MAX_WORLD_SEGMENTS,
-        f"arena_bytes={geometry.arena_bytes} that is not 1 to {MAX_WORLD_SEGMENTS} whole segments",
-    )
+    _require(1 <= geometry.window_rows <= MAX_WINDOW_ROWS, f"window_rows={geometry.window_rows}")
+    starts, sizes = (0, *geometry.splits), (geometry.arena_bytes, *geometry.arenas)
+    ends = (*geometry.splits, geometry.num_layers)
+    _require(len(starts) == len(sizes), f"{len(starts)} runs of layers on {len(sizes)} cards")
+    are_runs = all(start < end for start, end in zip(starts, ends, strict=True))
+    _require(are_runs, f"layers are split at {geometry.splits}")
+    is_for_one = geometry.is_elastic or geometry.num_swaps > 0
+    _require(not (geometry.splits and is_for_one), "stages that move segments or exchange blobs")
+    _require(geometry.first_layer == 0 and geometry.has_head, "a part of a model")
+    for arena_bytes in sizes:
+        segments, rest = divmod(arena_bytes, max(1, geometry.segment_bytes))
+        _require(
+            geometry.segment_bytes > 0 and not rest and 1 <= segments <= MAX_WORLD_SEGMENTS,
+            f"arena_bytes={arena_bytes} that is not 1 to {MAX_WORLD_SEGMENTS} whole segments",
+        )
 
 
 def check_served(inventory: ModelInventory, options: PlanOptions, *, max_pairs: int) -> None:

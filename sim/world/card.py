@@ -3,8 +3,9 @@ that arrive as late as they may.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from sim.device import SimDevice, describe_twin
 from sim.errors import TableError, TwinError, UndefinedRead
@@ -16,7 +17,7 @@ from sim.world.loans import Home, Lent, what_is_lent
 from sim.world.model import drafter_parts, head_parts, masters, trunk_blobs
 from sim.world.pairs import Pairs
 from sim.world.plain_bytes import PlainBytes
-from sim.world.programs import DRAFT, WrongBytes, world_programs
+from sim.world.programs import DRAFT, WrongBytes, numbered_from, world_programs
 from sim.world.slab_checks import check_region, workplace_of
 from sim.world.swap_checks import SwapWatch
 from sim.world.table_checks import check_published, check_unpublished
@@ -38,16 +39,18 @@ from strata.core.errors import DeviceError, Refusal
 from strata.core.events import Event, Failed, Reached
 from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.core.memory.planner import Plan
-from strata.core.programs import EmbedArgs, LayerArgs
+from strata.core.programs import LayerArgs
 from strata.core.serving.checkpoints import parked_space_bytes
 from strata.core.serving.launches import Recipe
-from strata.device import DeviceDescription, Programs
+from strata.device import Device, DeviceDescription, Programs
 from strata.engine.runner import Runner
 from strata.trace.entries import FaultKind as FaultKind
 from strata.trace.recording import Keep, RecordingDevice
 
 TERMINATORS = (1, 2)
 PLANTED = "planted"
+MIXERS = (programs.ATTENTION, programs.RECURRENT)
+MakeRunner = Callable[[Device, Recipe, Sequence[int], Callable[[], None]], Runner]
 CONSEQUENCES = (UndefinedRead, TableError, WrongBytes)
 """What commands may meet that were submitted behind one which failed on its way."""
 
@@ -251,9 +254,9 @@ class WorldDevice(SimDevice):
             self.pairs.note(command, by, self._shadow)
         if self.swaps is not None:
             self.swaps.note(command)
-        if isinstance(command, Launch) and isinstance(command.args, EmbedArgs) and command.stream is Stream.PROMPT:
-            self.journal.chunks.append(command.args.buffers.max_rows)
         if isinstance(command, Launch) and command.stream is Stream.PROMPT:
+            if command.program in MIXERS and command.args.layer == 0:  # type: ignore[union-attr]
+                self.journal.chunks.append(command.args.buffers.max_rows)  # type: ignore[union-attr]
             self.journal.workplaces.add(workplace_of(command))
         if isinstance(command, (Map, Unmap, Transfer)) and self.lent is not None:
             self.journal.words.append(self.lent.word(command))
@@ -295,7 +298,7 @@ def make_card(
 ) -> Card | Refusal:
     """Started and idle. `keep` gets everything that the runner asks of its device, from the first command on; `pack`:
     what an earlier card of this model left in host memory, `heat`: how often its server read each blob."""
-    card = build_card(geometry, keep=keep, pack=pack, heat=heat)
+    card = build_card(geometry, keep=keep, pack=pack, make_runner=partial(Runner, heat=heat))
     if isinstance(card, Card):
         if is_counting_pairs:
             card.device.pairs = Pairs(card.device._graphs)
@@ -305,7 +308,12 @@ def make_card(
 
 
 def build_card(
-    geometry: Geometry, *, keep: Keep | None = None, pack: memoryview | None = None, heat: tuple[int, ...] = ()
+    geometry: Geometry,
+    *,
+    keep: Keep | None = None,
+    pack: memoryview | None = None,
+    device_class: type[WorldDevice] = WorldDevice,
+    make_runner: MakeRunner = Runner,
 ) -> Card | Refusal:
     """Filled and sealed, not yet started."""
     plan = geometry.plan()
@@ -330,20 +338,22 @@ def build_card(
     manifest += [row for row in weights if row[1] not in named]
     blobs = trunk_blobs(geometry)
     head, drafter = head_parts(geometry, plan), drafter_parts(geometry, plan)
-    model = world_programs(blobs, num_experts=geometry.num_experts, head=head, drafter=drafter)
+    first = geometry.first_layer
+    whole = {(first + layer, expert): blob for (layer, expert), blob in blobs.items()}
+    model = world_programs(whole, num_experts=geometry.num_experts, head=head, drafter=drafter)
     args = LayerArgs(geometry.num_layers, 1, plan.verifier.buffers)
     drafting = Launch(Stream.DRAFTER, DRAFT, args, tuple(part.access for part in drafter), ())
-    device = WorldDevice(description, payload, geometry, model, manifest, drafting)
+    device = device_class(description, payload, geometry, numbered_from(first, model), manifest, drafting)
     device.seal()
     asked = device if keep is None else RecordingDevice(device, keep, ask_fault=device.last_fault)
-    runner = Runner(asked, Recipe(plan, _dense_reads(geometry)), TERMINATORS, pause=device.pause, heat=heat)
+    runner = make_runner(asked, Recipe(plan, _dense_reads(geometry)), TERMINATORS, device.pause)
     return Card(geometry, plan, device, payload, runner, blobs)
 
 
 def _dense_reads(geometry: Geometry) -> dict[tuple[str, int | None], tuple[str, ...]]:
     reads: dict[tuple[str, int | None], tuple[str, ...]] = {
-        (program, layer): (f"blk.{layer}",)
-        for layer in range(len(geometry.blob_bytes))
+        (program, layer - geometry.first_layer): (f"blk.{layer}",)
+        for layer in geometry.layers
         for program in (programs.ATTENTION, programs.RECURRENT, programs.ROUTER, programs.FFN)
     }
     head = tuple(item.name for item in geometry.heads) or (EMBEDDING,)

@@ -44,16 +44,26 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The command after the next `after` ones fails."""
+    """The command after the next `after` ones fails, on the card of `stage`."""
 
     after: int
     kind: FaultKind
+    stage: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Favour:
     """Where completion is drawn: the next `times` times that the host waits and several streams can go on, number
     `pick` of them does; without one of these, the stream with the oldest command does."""
+
+    pick: int
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Of several stages: the next `times` times, number `pick` of those that may have something to tell is heard;
+    without one of these, the first one is."""
 
     pick: int
     times: int = 1
@@ -67,9 +77,9 @@ class Restart:
     pick: int
 
 
-Decision = Begin | Advance | Cancel | Stop | Fault | Favour | Restart
+Decision = Begin | Advance | Cancel | Stop | Fault | Favour | Turn | Restart
 _KINDS: dict[str, type[Any]] = {
-    kind.__name__.lower(): kind for kind in (Begin, Advance, Cancel, Stop, Fault, Favour, Restart)
+    kind.__name__.lower(): kind for kind in (Begin, Advance, Cancel, Stop, Fault, Favour, Turn, Restart)
 }
 
 

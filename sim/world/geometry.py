@@ -45,10 +45,12 @@ class Geometry:
     """`blob_bytes[layer]` is 0 for a dense layer; None lets the planner choose, as in `PlanOptions`. `recurrent`: the
     layers that have state in place of K/V, for which there are `num_checkpoints` slots. The drafter has
     `drafter_experts` experts, none without one; `head_bytes` and `draft_head_bytes` are 0 where there is no such head.
-    What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent. Last, what programs of a
+    What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent. Then what programs of a
     chunk work in, bytes a row, whether that comes out of the tail of a loan, how many fresh tokens windows read, and
     how many blobs of the cache are exchanged every `swap_windows` windows; `window_rows`: how many rows a window may
-    have, which is more than one only where no drafter would have to fill them."""
+    have, which is more than one only where no drafter would have to fill them. Last, cards: `splits` are the first
+    layers of all stages but the first, () for one card; `arenas` their bytes, `arena_bytes` being the first one's.
+    `first_layer` and `has_head` are those of a part."""
 
     blob_bytes: tuple[int, ...]
     num_experts: int
@@ -83,6 +85,39 @@ class Geometry:
     num_swaps: int = 0
     swap_windows: int = 1
     window_rows: int = 1
+    splits: tuple[int, ...] = ()
+    arenas: tuple[int, ...] = ()
+    first_layer: int = 0
+    has_head: bool = True
+
+    def parts(self) -> "tuple[Geometry, ...]":
+        """One world a stage: its layers, numbered from 0, on its card."""
+        starts, ends = (0, *self.splits), (*self.splits, self.num_layers)
+        sides = zip(starts, ends, (self.arena_bytes, *self.arenas), strict=True)
+        return tuple(self._part(start, end, arena_bytes) for start, end, arena_bytes in sides)
+
+    def _part(self, start: int, end: int, arena_bytes: int) -> "Geometry":
+        part = replace(
+            self,
+            blob_bytes=self.blob_bytes[start:end],
+            recurrent=tuple(layer - start for layer in self.recurrent if start <= layer < end),
+            arena_bytes=arena_bytes,
+            splits=(),
+            arenas=(),
+            first_layer=start,
+            has_head=end == self.num_layers,
+        )
+        if part.has_head:
+            return part
+        return replace(
+            part, head_bytes=0, drafter_experts=0, drafter_blob_bytes=0, draft_head_bytes=0, room_min_tokens=NEVER
+        )
+
+    @property
+    def embeddings(self) -> tuple[WeightItem, ...]:
+        """The last part has them too where they are the head."""
+        has_some = self.first_layer == 0 or (self.has_head and not self.head_bytes)
+        return (WeightItem(EMBEDDING, 496),) if has_some else ()
 
     @property
     def work_bytes(self) -> dict[str, int]:
@@ -111,6 +146,11 @@ class Geometry:
     @property
     def num_layers(self) -> int:
         return len(self.blob_bytes)
+
+    @property
+    def layers(self) -> range:
+        """By their numbers in the model."""
+        return range(self.first_layer, self.first_layer + self.num_layers)
 
     @property
     def draft_weights(self) -> tuple[WeightItem, ...]:
@@ -155,8 +195,8 @@ class Geometry:
             num_experts=self.num_experts,
             num_experts_used=2,
             weights=(
-                WeightItem(EMBEDDING, 496),
-                *(WeightItem(f"blk.{layer}", 100 + layer) for layer in range(len(self.blob_bytes))),
+                *self.embeddings,
+                *(WeightItem(f"blk.{layer}", 100 + layer) for layer in self.layers),
                 *self.heads,
             ),
             blob_bytes=self.blob_bytes,
@@ -165,6 +205,8 @@ class Geometry:
             drafter=self.drafter(),
             heads=tuple(item.name for item in self.heads),
             prompt_work=tuple(_work(self.work_bytes)),
+            first_layer=self.first_layer,
+            has_head=self.has_head,
         )
 
     def plan(self) -> Plan | Refusal:

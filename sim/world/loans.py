@@ -109,7 +109,8 @@ def what_is_lent(geometry: Geometry, home: Home, *, arena_bytes: int) -> Lent:
         raise WorldFault(f"the block is {block}, the drafter's experts have {block_bytes} B")
     stride_bytes = align_up(max(geometry.blob_bytes), SLOT_ALIGNMENT_BYTES)
     room = tuple(
-        Extent(block.offset_bytes + i * stride_bytes, stride_bytes) for i in range(block_bytes // stride_bytes)
+        Extent(block.offset_bytes + i * stride_bytes, stride_bytes)
+        for i in range(block_bytes // stride_bytes if stride_bytes else 0)
     )
     parts = tuple(_parts(geometry, home, place))
     num_segments = parts[-1][1].end_bytes // geometry.segment_bytes if parts else 0

@@ -34,7 +34,7 @@ def _numbered(first: int, size_bytes: int) -> bytes:
 
 def trunk_blobs(geometry: Geometry) -> dict[tuple[int, int], bytes]:
     return {
-        (layer, expert): blob_bytes_of(layer, expert, size_bytes)
+        (layer, expert): blob_bytes_of(geometry.first_layer + layer, expert, size_bytes)
         for layer, size_bytes in enumerate(geometry.blob_bytes)
         if size_bytes
         for expert in range(geometry.num_experts)
@@ -49,7 +49,7 @@ def masters(geometry: Geometry, plan: Plan) -> list[tuple[HostExtent, str, bytes
     ]
     size_bytes = geometry.drafter_blob_bytes
     rows += [
-        (home, f"blob {geometry.num_layers} {expert}", blob_bytes_of(geometry.num_layers, expert, size_bytes))
+        (home, f"blob {geometry.num_layers} {expert}", blob_bytes_of(geometry.layers.stop, expert, size_bytes))
         for expert, home in enumerate(plan.pack.block)
     ]
     named = (*geometry.heads, *geometry.draft_heads, *geometry.draft_weights)
@@ -65,7 +65,7 @@ def drafter_parts(geometry: Geometry, plan: Plan) -> list[Part]:
     """What a drafter reads: its experts, its own weights, and a head, its own or the model's."""
     layer, size_bytes = geometry.num_layers, geometry.drafter_blob_bytes
     parts = [
-        Part(Access(extent, "block", f"blob {layer} {expert}"), blob_bytes_of(layer, expert, size_bytes))
+        Part(Access(extent, "block", f"blob {layer} {expert}"), blob_bytes_of(geometry.layers.stop, expert, size_bytes))
         for expert, extent in block_blobs(geometry, plan.block)
     ]
     heads = geometry.draft_heads or (geometry.heads if geometry.drafter_experts else ())

@@ -112,7 +112,7 @@ class ParkedWatch:
             raise WorldFault(f"parked conversations end at {end_bytes}, the budget is {geometry.parked_bytes} B")
         for ids, place in places.items():
             whole = HostExtent(HostSpace.PARKED, place.offset_bytes, state_bytes(geometry, len(ids)))
-            if bytes(self._card.payload.host(whole)) != _cells(geometry, ids):
+            if bytes(self._card.payload.host(whole)) != cells_of(geometry, ids):
                 raise WorldFault(f"{len(ids)} tokens parked at {place} have other cells than their ids say")
 
     def _check_is_parking(self, expected: Expectation, *, is_parking: bool) -> None:
@@ -169,18 +169,18 @@ def _lengths(conversations: list[Ids] | Places) -> list[int]:
     return [len(ids) for ids in conversations]
 
 
-def _cells(geometry: Geometry, ids: Ids) -> bytes:
+def cells_of(geometry: Geometry, ids: Ids) -> bytes:
     """K and V of each layer that attends, which are equal in this model, then the state of each that does not."""
-    tokens, num_layers = pack_ids(ids), len(geometry.blob_bytes)
-    attending = [layer for layer in range(num_layers) if not geometry.is_recurrent(layer)]
-    return b"".join(HALVES * chain(FIRST_CELL + layer, tokens) for layer in attending) + states_of(geometry, ids)
+    tokens, first = pack_ids(ids), FIRST_CELL + geometry.first_layer
+    attending = [layer for layer in range(geometry.num_layers) if not geometry.is_recurrent(layer)]
+    return b"".join(HALVES * chain(first + layer, tokens) for layer in attending) + states_of(geometry, ids)
 
 
 def states_of(geometry: Geometry, ids: Ids) -> bytes:
     """Of each layer that does not attend, behind the last of `ids`."""
-    tokens = pack_ids(ids)
+    tokens, first = pack_ids(ids), FIRST_CELL + geometry.first_layer
     return b"".join(
-        STATE.pack(len(ids), last_cell(chain(FIRST_CELL + layer, tokens))).ljust(STATE_BYTES, b"\0")
+        STATE.pack(len(ids), last_cell(chain(first + layer, tokens))).ljust(STATE_BYTES, b"\0")
         for layer in range(len(geometry.blob_bytes))
         if geometry.is_recurrent(layer)
     )

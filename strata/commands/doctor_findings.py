@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from strata.core.units import GIB, MIB, format_bytes
+from strata.core.units import GIB, MIB
+from strata.sizes import format_bytes
 
 TWIN_NEEDS_BYTES = 2 * GIB
 """Of available memory, below which the twin has room for little more than the demo: its model and card, and PyTorch."""

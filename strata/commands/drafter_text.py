@@ -1,7 +1,7 @@
 """What `plan` and `inspect` say of a drafter, as text and as numbers. Knows sizes only."""
 
 from strata.core.inventory import DrafterInventory
-from strata.core.units import format_bytes
+from strata.sizes import format_bytes
 
 
 def drafter_line(drafter: DrafterInventory, *, num_experts_used: int) -> str:

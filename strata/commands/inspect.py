@@ -5,12 +5,12 @@ from collections import Counter
 
 from strata.commands.drafter_text import drafter_line
 from strata.commands.terminal_text import one_line
-from strata.core.units import format_bytes
 from strata.model.architecture import spec_of
 from strata.model.gguf.model_file import ModelFile, open_model
 from strata.model.inventory import drafter_inventory, inventory_of
 from strata.model.quant_types import QUANT_TYPES
 from strata.model.spec import ModelSpec, TensorInfo
+from strata.sizes import format_bytes
 
 _BLOCK = re.compile(r"blk\.(\d+)\.")
 _GROUPS = (

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from strata.config.values import Mtp, Prefill
-from strata.core.units import GIB, parse_size
+from strata.core.units import GIB
+from strata.sizes import parse_size
 
 MAX_WHOLE = 2**53
 """Beyond any count, time or size that means something; keeps messages and arithmetic short."""

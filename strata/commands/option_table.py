@@ -29,7 +29,8 @@ from strata.config.values import (
     ServeConfig,
 )
 from strata.core.kv import KvFormat
-from strata.core.units import KIB, MIB, format_bytes
+from strata.core.units import KIB, MIB
+from strata.sizes import format_bytes
 
 _DEFAULTS = ServeConfig(model="")
 _WHOLE = whole_number("a whole number")

@@ -14,8 +14,8 @@ from strata.core.memory.policy import NEVER, LendingPolicy
 from strata.core.memory.read_plan import ReadPlan
 from strata.core.memory.shapes import kv_layout_of
 from strata.core.serving.checkpoints import num_checkpoints, parked_space_bytes
-from strata.core.units import format_bytes
 from strata.planning import plan_model
+from strata.sizes import format_bytes
 
 
 def run(config: ServeConfig, *, is_json: bool) -> int:

@@ -15,7 +15,7 @@ from strata.commands.replay_card import run_on_card
 from strata.commands.replay_options import ReplayOptions
 from strata.commands.terminal_text import one_line
 from strata.core.errors import ConfigError
-from strata.core.units import format_bytes
+from strata.sizes import format_bytes
 from strata.trace.chrome import chrome_text
 from strata.trace.command_trace import KIND, CommandTrace, read_trace
 from strata.trace.digest import mix_digests

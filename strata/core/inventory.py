@@ -54,7 +54,10 @@ class ModelInventory:
     `state_bytes[layer]` is what a recurrent layer has in place of K/V, and 0 for a layer that attends; () where all of
     them do. `mixer_floats`: numbers a row that the widest layer works in before its FFN; None: query, key, value and
     output of plain attention. `journal_bytes`: what a recurrent layer notes of one row of a window that may be taken
-    back (`strata.core.programs`)."""
+    back (`strata.core.programs`).
+
+    Of a *part*, one stage's layers, numbered from 0: `first_layer` is where they begin in the model, and `has_head`
+    says whether they are its last ones. Only the first part embeds, only the last samples and has a drafter."""
 
     architecture: str
     num_layers: int
@@ -77,6 +80,8 @@ class ModelInventory:
     state_bytes: tuple[int, ...] = ()
     mixer_floats: int | None = None
     journal_bytes: int = 0
+    first_layer: int = 0
+    has_head: bool = True
 
     @property
     def state_kinds(self) -> frozenset[StateKind]:

@@ -1,7 +1,5 @@
 """Bytes and how they are written. Decides nothing; knows nothing of a model or a device."""
 
-import re
-
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
@@ -9,30 +7,8 @@ GIB = 1024 * MIB
 SLOT_ALIGNMENT_BYTES = 256
 """Every extent given to a kernel starts and is sized on this grid (`lending.md` 2, stride)."""
 
-_SIZE = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[KMGT]?i?B?)", re.IGNORECASE)
-_FACTORS = {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": 1024 * GIB}
-
 
 def align_up(value: int, alignment: int) -> int:
     """The smallest multiple of `alignment` that is at least `value`."""
     assert alignment > 0
     return -(-value // alignment) * alignment
-
-
-def parse_size(text: str) -> int:
-    """Bytes of a human size: `8GiB`, `8G`, `512 MiB`, `4096`. All units are binary.
-
-    Raises ValueError with what would be right."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"size={text!r} is not a number with a unit; write for example 256MiB or 8GiB")
-    unit = match["unit"].lower().rstrip("b").rstrip("i")
-    return int(float(match["number"]) * _FACTORS[unit])
-
-
-def format_bytes(size_bytes: int) -> str:
-    """`1,572,864 B` as `1.5 MiB`: for people, never for parsing."""
-    for factor, unit in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
-        if abs(size_bytes) >= factor:
-            return f"{size_bytes / factor:.1f} {unit}"
-    return f"{size_bytes} B"

@@ -12,7 +12,6 @@ from strata.core.lending.segments import Act
 from strata.core.memory.fixed import BLOCK
 from strata.core.memory.planner import Plan
 from strata.core.memory.scratch import SCRATCH
-from strata.core.serving.launches import is_blob, is_blob_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan,
                 more["parked_bytes"] += _parked_bytes(pair.target, plan)
                 more["unparked_bytes"] += _parked_bytes(pair.source, plan)
         elif isinstance(command, Launch) and command.program == programs.EXPERTS:
-            owners = [read.owner for read in command.reads if isinstance(read, Access) and is_blob(read)]
+            owners = [read.owner for read in command.reads if isinstance(read, Access) and _is_blob(read)]
             hits = owners.count(CACHE)
             more["expert_reads_hit"] += hits
             more["expert_reads_missed"] += len(owners) - hits
@@ -137,7 +136,7 @@ def _count_copy(more: Counter[str], target: Access | HostExtent, *, num_layers: 
         more["swapped_bytes"] += size_bytes
     elif target.owner != PROMPT:
         more["restored_bytes"] += size_bytes
-    elif is_blob_of(target, num_layers):
+    elif _is_blob_of(target, num_layers):
         more["room_bytes"] += size_bytes
     else:
         more["ring_entries"] += 1
@@ -147,3 +146,11 @@ def _parked_bytes(side: Access | HostExtent, plan: Plan) -> int:
     if not isinstance(side, HostExtent) or side.space is not HostSpace.PARKED:
         return 0
     return side.size_bytes if side.end_bytes <= plan.options.parked_bytes else 0
+
+
+def _is_blob(access: Access) -> bool:
+    return access.content is not None and access.content.startswith("blob ")
+
+
+def _is_blob_of(access: Access, layer: int) -> bool:
+    return access.content is not None and access.content.startswith(f"blob {layer} ")

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from strata.core.serving.request import GenerationRequest, Update
-from strata.core.serving.terminator import Emission, Terminator
+from strata.core.serving.request import GenerationRequest
+from strata.engine.updates import Update
+from strata.terminator import Emission, Terminator
 
 __all__ = ["Emission", "Engine", "EngineStatistics", "Terminator", "TerminatorFactory", "Ticket"]
 

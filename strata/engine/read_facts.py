@@ -5,8 +5,8 @@ from dataclasses import replace
 from strata.core.memory.planner import Plan
 from strata.core.serving.checkpoints import Checkpoint
 from strata.core.serving.parking import Parking, Restoring
-from strata.core.serving.request import ReadFacts
 from strata.core.serving.states import Lending, Reading, ShortReading, State
+from strata.engine.updates import ReadFacts
 
 
 def with_takeover(read: ReadFacts, state: State) -> ReadFacts:

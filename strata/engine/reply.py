@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from strata.core.serving.request import Finished, GenerationRequest, Progress, Timings, Usage
-from strata.core.serving.terminator import Terminator
+from strata.core.serving.request import GenerationRequest
 from strata.engine.runner import HasClosed, HasMoved, HasRead, HasSampled, Runner
 from strata.engine.thread import StepRunner
 from strata.engine.ticket import RequestTicket
+from strata.engine.updates import Finished, Progress, Timings, Usage
+from strata.terminator import Terminator
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from strata.core.serving.conversations import ParkedConversations
 from strata.core.serving.launches import Recipe
 from strata.core.serving.machine import Machine
 from strata.core.serving.parking import Restoring
-from strata.core.serving.request import NO_READ, DraftFacts, GenerationRequest, ReadFacts, SamplingParams
+from strata.core.serving.request import GenerationRequest, SamplingParams
 from strata.core.serving.standing import HOME, forgetful
 from strata.core.serving.startup import start_up
 from strata.core.serving.states import Closing, Homing, Idle, Reading, State, Windowing, first_state, landed
@@ -47,6 +47,7 @@ from strata.engine.graphs import start_graphs
 from strata.engine.lookup import look_up
 from strata.engine.read_facts import with_geometry, with_takeover
 from strata.engine.results import DigestOf, num_worthy, routed_experts, verify
+from strata.engine.updates import NO_READ, DraftFacts, ReadFacts
 
 MAX_RECOVERIES = 3
 TOLD_SCRATCH_BYTES = 4 * MIB

@@ -12,13 +12,14 @@ import trio
 
 from strata.core.errors import DeviceError, DeviceLost, RequestError
 from strata.core.lending.ledger import Holding
-from strata.core.serving.request import Broken, Finished, GenerationRequest, ReadFacts, Timings
-from strata.core.units import format_bytes
+from strata.core.serving.request import GenerationRequest
 from strata.engine.ports import EngineStatistics, TerminatorFactory
 from strata.engine.reply import Reply
 from strata.engine.runner import Runner
 from strata.engine.thread import StepRunner
 from strata.engine.ticket import RequestTicket
+from strata.engine.updates import Broken, Finished, ReadFacts, Timings
+from strata.sizes import format_bytes
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator
 
 import trio
 
-from strata.core.serving.request import Broken, Finished, GenerationRequest, Progress, Text, Update
+from strata.core.serving.request import GenerationRequest
+from strata.engine.updates import Broken, Finished, Progress, Text, Update
 
 
 class RequestTicket:

@@ -3,7 +3,7 @@
 Decides what may go out now. A stop string ends the reply with the first character that completes one, and the text ends
 where the longest one completed there starts, so the result depends on the characters alone, not on how tokens cut
 them. What is held back is exactly the longest end of the text that some stop string starts with. Implements
-`strata.core.serving.terminator.Terminator`.
+`strata.terminator.Terminator`.
 
     sent | held: end of the text that a stop string starts with | bytes of an unfinished character
 """
@@ -11,7 +11,7 @@ them. What is held back is exactly the longest end of the text that some stop st
 import codecs
 from collections.abc import Callable, Sequence
 
-from strata.core.serving.terminator import Emission
+from strata.terminator import Emission
 
 
 class _StopMatcher:

@@ -15,8 +15,8 @@ from types import TracebackType
 
 import trio
 
-from strata.core.serving.request import Broken, Finished, Update
 from strata.engine.ports import Ticket
+from strata.engine.updates import Broken, Finished, Update
 from strata.server.drain import Drain
 
 log = logging.getLogger(__name__)

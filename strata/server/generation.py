@@ -12,8 +12,8 @@ from quart import Response, request
 from quart.wrappers import Request
 
 from strata.core.errors import RequestError
-from strata.core.serving.request import Broken
 from strata.engine.ports import Ticket
+from strata.engine.updates import Broken
 from strata.server.edge import Edge
 from strata.server.exchange import at_end, close_connection_of, receive_body, release_body
 from strata.server.feed import UpdateFeed

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from strata.core.errors import RequestError
-from strata.core.serving.request import Broken, Finished, Timings, Usage
+from strata.engine.updates import Broken, Finished, Timings, Usage
 from strata.server.ports import ServedModel
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from types import TracebackType
 import trio
 from quart.wrappers.response import ResponseBody
 
-from strata.core.serving.request import Broken, Finished, Text, Update
+from strata.engine.updates import Broken, Finished, Text, Update
 from strata.server.feed import UpdateFeed
 from strata.server.schemas_reply import COMMENT, DONE, Frames, encode_event, error_of, render_error
 

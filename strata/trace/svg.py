@@ -17,7 +17,7 @@ rectangle. The same trace gives the same bytes.
 from collections.abc import Iterator
 
 from strata.core.extent import Extent
-from strata.core.units import format_bytes
+from strata.sizes import format_bytes
 from strata.trace.activity import KINDS, Mark, copied_cells, lanes_of, marks_of
 from strata.trace.command_trace import CommandTrace
 from strata.trace.history import Box, CardHistory, follow

@@ -17,7 +17,8 @@ from strata.core.kv import KvFormat
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.programs import PROBABILITY_WORD
-from strata.core.serving.request import DraftFacts, SamplingParams
+from strata.core.serving.request import SamplingParams
+from strata.engine.updates import DraftFacts
 from tests.cuda.builders import SEGMENT_BYTES
 from tests.cuda.model_on_fake import ModelOnCard, block_is_home, model_on_fake
 from tests.cuda.test_programs import BOUND, BOUND_OF_BLOCKS, SMALL, assert_near

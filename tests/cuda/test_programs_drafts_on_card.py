@@ -12,8 +12,9 @@ from strata.config.values import Mtp
 from strata.core.kv import KvFormat
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.request import DraftFacts, SamplingParams
+from strata.core.serving.request import SamplingParams
 from strata.core.units import MIB
+from strata.engine.updates import DraftFacts
 from tests.cuda.model_on_fake import ModelOnCard, block_is_home
 from tests.cuda.test_programs_on_card import BOUND, SHAPE, WHY_NO_CARD, bits, model_on_card
 from tests.end_to_end.dictated_drafts import Drafted

@@ -10,10 +10,11 @@ import trio
 
 from strata.config.values import Mtp
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.request import Finished, GenerationRequest, SamplingParams, Text
+from strata.core.serving.request import GenerationRequest, SamplingParams
 from strata.engine.reply import Reply
 from strata.engine.thread import run_inline
 from strata.engine.ticket import RequestTicket
+from strata.engine.updates import Finished, Text
 from strata.model.text_stream import TextStream
 from tests.end_to_end.real_card import GREEDY, RealCard, real_card
 from tests.fixtures.drafting_models import LETTERS, write_cycle_drafter, write_distribution_drafter

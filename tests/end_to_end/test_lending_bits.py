@@ -9,7 +9,7 @@ from strata.config.values import Mtp
 from strata.core.extent import Extent, HostExtent
 from strata.core.memory.policy import NO_LENDING, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.request import ReadFacts
+from strata.engine.updates import ReadFacts
 from tests.end_to_end.real_card import RealCard, real_card
 from tests.fixtures.lend_model import NUM_LAYERS, ROOM_SLOTS
 

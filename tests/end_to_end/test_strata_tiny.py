@@ -19,7 +19,8 @@ from strata.commands.embedded_model import EMBEDDED
 from strata.config.values import Mtp
 from strata.core.memory.policy import NO_LENDING, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.request import DraftFacts, SamplingParams
+from strata.core.serving.request import SamplingParams
+from strata.engine.updates import DraftFacts
 from tests.end_to_end.dictated_drafts import Drafted
 from tests.end_to_end.real_card import RealCard, real_card
 from tests.end_to_end.test_drafts_and_room import check_block

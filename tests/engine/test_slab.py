@@ -152,8 +152,8 @@ def test_the_twin_sees_a_slab_of_another_loan():
 
     read_of = Plan.read
 
-    def stale_read(plan: Plan, path_tokens: int, *, has_segments: bool = False):  # type: ignore[no-untyped-def]
-        read = read_of(plan, path_tokens, has_segments=has_segments)
+    def stale_read(plan: Plan, path_tokens: int, **rest):  # type: ignore[no-untyped-def]
+        read = read_of(plan, path_tokens, **rest)
         return replace(read, layout=replace(read.layout, scratch=stale))
 
     with pytest.MonkeyPatch.context() as patch:

@@ -11,19 +11,11 @@ import trio
 from strata.core.errors import DeviceError, RequestError
 from strata.core.inventory import ModelInventory
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.request import (
-    Broken,
-    Finished,
-    GenerationRequest,
-    Progress,
-    ReadFacts,
-    Text,
-    Timings,
-    Update,
-)
-from strata.core.serving.terminator import Emission
+from strata.core.serving.request import GenerationRequest
 from strata.engine.steward import BROKEN, Steward, read_line
 from strata.engine.thread import DeviceThread, run_inline
+from strata.engine.updates import Broken, Finished, Progress, ReadFacts, Text, Timings, Update
+from strata.terminator import Emission
 from tests.engine.symbolic_card import Card, hybrid_inventory, small_inventory, symbolic_card
 
 OPTIONS = PlanOptions(4096, chunk_tokens=256, ring_slots=5, num_cache_slots=7)

@@ -14,10 +14,10 @@ from strata.core.inventory import DrafterInventory, ModelInventory, WeightItem
 from strata.core.memory.policy import NEVER, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving import layers
-from strata.core.serving.request import ReadFacts
 from strata.core.serving.states import Closing, Lending, Reading
 from strata.core.units import MIB
 from strata.engine.runner import HasSampled
+from strata.engine.updates import ReadFacts
 from tests.engine.symbolic_card import PROGRAMS, Card, prompt, symbolic_card
 
 NUM_LAYERS, NUM_EXPERTS, BLOB_BYTES = 8, 128, 2_654_208

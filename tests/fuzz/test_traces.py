@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fuzz.draw import draw_world, geometry_that_lends
 from fuzz.minimize import minimize
 from sim.world.card import FaultKind
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop, from_json, to_json
+from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop, Turn, from_json, to_json
 from sim.world.geometry import Delivery, Geometry
 from sim.world.trace import Trace, read_trace, replay, write_trace
 from strata.trace.jsonl import TraceError
@@ -22,8 +22,9 @@ DECISIONS: st.SearchStrategy[Decision] = st.one_of(
     st.builds(Advance, NUMBERS),
     st.just(Cancel()),
     st.just(Stop()),
-    st.builds(Fault, NUMBERS, st.sampled_from(FaultKind)),
+    st.builds(Fault, NUMBERS, st.sampled_from(FaultKind), NUMBERS),
     st.builds(Favour, NUMBERS, NUMBERS),
+    st.builds(Turn, NUMBERS, NUMBERS),
     st.builds(Restart, NUMBERS),
 )
 SEED_THAT_LENDS = 13

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.core.serving.terminator import Emission, Terminator
 from strata.model.text_stream import TextStream
+from strata.terminator import Emission, Terminator
 
 TEXTS = st.text(st.sampled_from("abé日👍\n"), max_size=24)
 BROKEN = st.binary(max_size=12)

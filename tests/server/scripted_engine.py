@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import trio
 
 from strata.core.errors import RequestError
-from strata.core.serving.request import Broken, Finished, GenerationRequest, Progress, Text, Timings, Update, Usage
+from strata.core.serving.request import GenerationRequest
 from strata.engine.ports import EngineStatistics
+from strata.engine.updates import Broken, Finished, Progress, Text, Timings, Update, Usage
 
 
 @dataclass(frozen=True)

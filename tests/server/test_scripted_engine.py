@@ -4,8 +4,9 @@ import pytest
 import trio
 
 from strata.core.errors import RequestError
-from strata.core.serving.request import Broken, Finished, GenerationRequest, Progress, Text
+from strata.core.serving.request import GenerationRequest
 from strata.engine.ports import Engine, Ticket
+from strata.engine.updates import Broken, Finished, Progress, Text
 from tests.server.scripted_engine import Break, End, Explode, Hold, Read, Say, ScriptedEngine, Vanish, say
 
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from sim.world.server.network import Network
-from strata.core.serving.request import NO_READ
+from strata.engine.updates import NO_READ
 from tests.server.scripted_engine import Break, End, Explode, Hold, Read, Say, Vanish, say
 from tests.server.site import chat, serving
 from tests.server.wire import events_of

@@ -8,11 +8,11 @@ from sim.world.server.caller import Pace
 from sim.world.server.site import SiteOptions
 from sim.world.server.visits import Call, Failure, Manner, Visit
 from sim.world.server.world import WorldPlan, run_world
-from strata.core.serving.request import Text
 from strata.engine.reply import Reply
 from strata.engine.runner import Runner
 from strata.engine.steward import Steward
 from strata.engine.ticket import RequestTicket
+from strata.engine.updates import Text
 from strata.server import generation, lifetime, schemas_sampling
 from strata.server.bodies import BodyShare
 from strata.server.connection import Connection

@@ -10,7 +10,7 @@ from typing import Any
 from sim.world.geometry import VOCAB_SIZE
 from strata.core.errors import RequestError
 from strata.core.serving.request import GenerationRequest
-from strata.core.serving.terminator import Emission
+from strata.terminator import Emission
 
 _ASCII = "".join(map(chr, range(0x20, 0x7F))) + "\n\r\t\0\x7f"
 _WIDE = "\u2028\u2029\u00a0\u0085\ufffd" + "".join(map(chr, range(0x1F600, 0x1F620)))
@@ -37,7 +37,7 @@ class WorldText:
 
 
 class LetterStream:
-    """`strata.core.serving.terminator.Terminator`: holds back what may still become a stop string."""
+    """`strata.terminator.Terminator`: holds back what may still become a stop string."""
 
     def __init__(self, request: GenerationRequest) -> None:
         self._stops, self._held = request.stop, ""

@@ -14,11 +14,14 @@ from strata.core.serving.request import SAMPLING_BYTES
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
 DIGEST_BYTES = 8
+ROW_BUFFERS = 3
+"""A pair to hand rows over in, one to take them in."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagingLayout:
-    """Shapes as the device extents of the same name. `prompt_addresses`: int64 [num_layers, num_experts]."""
+    """Shapes as the device extents of the same name. `prompt_addresses`: int64 [num_layers, num_experts].
+    `chunk_rows`, `window_rows`: ROW_BUFFERS times the hidden rows of a pass, at the borders of a stage."""
 
     prompt_header: HostExtent
     prompt_tokens: HostExtent
@@ -36,6 +39,8 @@ class StagingLayout:
     result: HostExtent
     draft_addresses: HostExtent
     digests: HostExtent
+    chunk_rows: HostExtent
+    window_rows: HostExtent
     size_bytes: int
 
 
@@ -61,6 +66,9 @@ def plan_staging(
         "digests": num_digests * DIGEST_BYTES,
         "draft_addresses": inventory.drafter.num_experts * INT64_BYTES if inventory.drafter else 0,
     }
+    is_part = inventory.first_layer > 0 or not inventory.has_head
+    rows_bytes = ROW_BUFFERS * inventory.hidden_size * inventory.activation_bytes if is_part else 0
+    sizes |= {"chunk_rows": chunk_tokens * rows_bytes, "window_rows": window_rows * rows_bytes}
     offset_bytes = 0
     extents: dict[str, HostExtent] = {}
     for name, size_bytes in sizes.items():

@@ -77,14 +77,6 @@ def blob_content(layer: int, expert: int) -> str:
     return f"blob {layer} {expert}"
 
 
-def is_blob(access: Access) -> bool:
-    return access.content is not None and access.content.startswith("blob ")
-
-
-def is_blob_of(access: Access, layer: int) -> bool:
-    return access.content is not None and access.content.startswith(f"blob {layer} ")
-
-
 def weight_content(name: str) -> str:
     return f"weight {name}"
 
@@ -313,13 +305,15 @@ def window_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[L
     """One decode window from tokens to sampled ids: what is captured as a graph."""
     lane = window_lane(recipe.plan)
     layers = layer_launches(recipe, rows=rows, table_version=table_version, are_kept=False)
+    if not recipe.plan.inventory.has_head:
+        return layers
     return (*layers, launch_head(recipe, lane, rows=rows), launch_sample(recipe, lane, rows=rows))
 
 
 def layer_launches(recipe: Recipe, *, rows: int, table_version: int, are_kept: bool) -> tuple[Launch, ...]:
-    """From tokens through all layers, in the verifier's buffers."""
+    """From tokens, or from rows of the stage before, through all layers, in the verifier's buffers."""
     lane = window_lane(recipe.plan)
-    launches = [launch_embed(recipe, lane, rows=rows)]
+    launches = [] if recipe.plan.inventory.first_layer else [launch_embed(recipe, lane, rows=rows)]
     for layer in range(recipe.plan.inventory.num_layers):
         experts = None
         if recipe.is_moe(layer):

@@ -10,6 +10,7 @@ card goes on while the host learns of that one and orders another. Cancels are s
 from dataclasses import replace
 
 from strata.core.commands import Copy, CopyPair, Stream
+from strata.core.serving.border import end_pass
 from strata.core.serving.borrowing import return_read_slots
 from strata.core.serving.chunk import Addresses, read_experts
 from strata.core.serving.drafting import fill_draft_kv
@@ -68,10 +69,11 @@ def _experts(recipe: Recipe, places: Addresses, state: Reading, experts: tuple[i
 
 
 def _told(recipe: Recipe, state: Reading, orders: Orders) -> tuple[Reading, Orders]:
-    """With a notice, and before it, behind the last layer, with what the drafter keeps of the chunk."""
-    chunk = state.chunk
+    """With a notice, and before it, behind the last layer, with what drafter or next stage has of the chunk."""
+    chunk, lane = state.chunk, prompt_lane(state.chunk.layout)
     if chunk.layer == recipe.plan.inventory.num_layers and recipe.plan.draft is not None:
-        filled = fill_draft_kv(recipe, prompt_lane(chunk.layout), rows=chunk.rows)
-        orders = orders.then(Orders((), filled))
+        orders = orders.then(Orders((), fill_draft_kv(recipe, lane, rows=chunk.rows)))
+    if chunk.layer == recipe.plan.inventory.num_layers:
+        orders = orders.then(Orders((), end_pass(recipe.plan, state.at, lane, rows=chunk.rows)))
     at, notice = notify(state.at, (Stream.PROMPT,))
     return replace(state, at=at, told=state.told + notice.awaits), orders.then(notice)

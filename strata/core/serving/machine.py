@@ -31,6 +31,7 @@ from strata.core.lending.room import Room
 from strata.core.memory.layout import INT32_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
+from strata.core.serving.border import begin_pass, pass_window
 from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend
 from strata.core.serving.chunk import Addresses, ChunkState, Residents, open_chunk, run_ahead
 from strata.core.serving.conversations import Takeover
@@ -67,11 +68,14 @@ NO_ORDERS = Orders()
 @dataclass(frozen=True, slots=True)
 class Machine:
     """The transition table, over a fixed recipe. Holds no state of its own. `turn_ends`: token ids behind which a read
-    is cut, where state cannot be rewound."""
+    is cut, where state cannot be rewound. `stages`: the plans of all stages where this is the machine of one of
+    several, behind that of `before`; what all of them decide alike follows from these."""
 
     recipe: Recipe
     places: Addresses
     turn_ends: frozenset[int] = frozenset()
+    stages: tuple[Plan, ...] = ()
+    before: Plan | None = None
 
     @property
     def plan(self) -> Plan:
@@ -148,13 +152,14 @@ class Machine:
     def _begin(self, at: Standing, request: GenerationRequest) -> tuple[State, Orders]:
         """Decide once what is taken over: of the live session, or of a parked one."""
         assert len(request.prompt_ids) + request.max_tokens <= self.plan.options.context_tokens
-        at, takeover = take_over(self.plan, at, request)
+        at, takeover = take_over(self.plan, self.stages or (self.plan,), at, request)
         return park(self.plan, at, request, takeover) if takeover.park else self._take_over(at, request, takeover)
 
     def _take_over(self, at: Standing, request: GenerationRequest, takeover: Takeover) -> tuple[State, Orders]:
         """What the live session holds beyond `kept` is safe, or given up."""
         at = replace(at, session=at.session.kept(takeover.kept))
-        return restore(self.plan, at, request, takeover) if takeover.restore else self._read(at, request)
+        comes_back = takeover.restore is not None or len(self.stages) > 1
+        return restore(self.plan, at, request, takeover) if comes_back else self._read(at, request)
 
     def _read(self, at: Standing, request: GenerationRequest) -> tuple[State, Orders]:
         """Decide once, when it is known what must be read: nothing, or how, and what is lent for it."""
@@ -171,7 +176,9 @@ class Machine:
             return self._short_read(at, request, has_room=has_room)
         keeps_startup = at.segments is not None and policy.retains_startup
         planned_tokens = plan.options.context_tokens if keeps_startup else path_tokens
-        read = plan.read(planned_tokens, has_segments=has_segments)
+        # The common chunk is the smallest that any stage can lend (`lending.md` 5, invariant 43).
+        common = min((stage.read(planned_tokens).layout.chunk_tokens for stage in self.stages), default=None)
+        read = plan.read(planned_tokens, has_segments=has_segments, chunk_tokens=common)
         if has_room:
             at = replace(at, room=Room(plan.block, plan.room, first_slot=read.num_rule_slots))
             read = read.with_room(plan.room)
@@ -190,9 +197,11 @@ class Machine:
 
     def _short_window(self, at: Standing, request: GenerationRequest, orders: Orders) -> tuple[State, Orders]:
         """As many rows as a window has, and up to the next cut at which a state is left."""
-        start, version = len(at.session.ids), at.table_version
+        ids, start, version = request.prompt_ids, len(at.session.ids), at.table_version
         rows = min(self.plan.verifier.max_rows, self._next_end(at, request) - start)
-        given = read_window(self.plan, request.prompt_ids, start=start, rows=rows, table_version=version)
+        now, behind = ids[start : start + rows], ids[start + 1 : start + rows + 1]
+        given = read_window(self.plan, now, start=start, table_version=version, next_ids=behind)
+        at, given = pass_window(self.plan, self.before, at, given, rows=rows)
         at, notice = notify(at, window_streams(at))
         return ShortReading(at, request, rows), orders.then(given).then(notice)
 
@@ -255,8 +264,11 @@ class Machine:
             uploads += (Upload(behind, struct.pack(f"<{rows}i", *request.prompt_ids[start + 1 : start + rows + 1])),)
             inputs += (CopyPair(behind, lane.rows_of(lane.buffers.next_tokens, rows)),)
         cleared = clear_state(self.plan, lane.stream) if start == 0 else ()
-        opening = (*copies, *cleared, Copy(lane.stream, inputs), launch_embed(self.recipe, lane, rows=rows))
-        return order_layers(self.recipe, self.places, Reading(at, request, chunk), Orders(uploads, opening))
+        at, entry = begin_pass(self.plan, self.before, at, lane, rows=rows)
+        embed = () if entry.handed else (launch_embed(self.recipe, lane, rows=rows),)
+        opening = (*copies, *cleared, Copy(lane.stream, inputs), *entry.commands, *embed)
+        orders = Orders(uploads, opening, handed=entry.handed)
+        return order_layers(self.recipe, self.places, Reading(at, request, chunk), orders)
 
     def _next_chunk(self, state: Reading) -> tuple[State, Orders]:
         """Behind a layer: those that follow, or, when all of the chunk is known to be read, the next chunk."""
@@ -311,7 +323,8 @@ class Machine:
             orders = orders.then(told)
         orders = self._passing_room(orders, has_room=has_room)
         state = Windowing(at, request, request.prompt_ids[-1], num_left=request.max_tokens)
-        return self._window(state, orders.then(first_inputs(self.plan, request)), later)
+        inputs = first_inputs(self.plan, request) if self.plan.inventory.has_head else Orders()
+        return self._window(state, orders.then(inputs), later)
 
     def _await_home(self, state: Windowing, behind: Continued) -> tuple[State, Orders]:
         """The first window is done, and the client has its token; block and parts may still be on their way."""
@@ -356,16 +369,20 @@ class Machine:
     def _window(self, state: Windowing, orders: Orders, later: Orders = NO_ORDERS) -> tuple[State, Orders]:
         """`later` takes the link once the window has its inputs. Where its drafts are looked at first, only those are
         awaited, for which the verifier's stream waits."""
-        launched = Orders()
+        at, launched, version = state.at, Orders(), state.at.table_version
         if not state.is_drafting:
-            version, is_counted = state.at.table_version, brings_reads(self.plan, state.at.cache)
-            launched = window(self.plan, rows=state.rows, table_version=version, is_counted=is_counted)
+            if self.plan.inventory.has_head:
+                is_counted = brings_reads(self.plan, at.cache)
+                launched = window(self.plan, rows=state.rows, table_version=version, is_counted=is_counted)
+            else:
+                launched = read_window(self.plan, (state.token_id,), start=len(at.session.ids), table_version=version)
+            at, launched = pass_window(self.plan, self.before, at, launched, rows=state.rows)
         if later.commands:
             inputs = Orders((), (Record(Stream.VERIFIER, "inputs"), Wait(Stream.COPY, "inputs")))
             launched = inputs.then(launched).then(later)
         orders = orders.then(launched)
-        streams = (Stream.VERIFIER,) if state.at.is_coming_home else window_streams(state.at)
-        at, notice = notify(state.at, streams)
+        streams = (Stream.VERIFIER,) if at.is_coming_home else window_streams(at)
+        at, notice = notify(at, streams)
         return replace(state, at=at), orders.then(notice)
 
 

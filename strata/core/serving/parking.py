@@ -44,7 +44,8 @@ class Parking:
 @dataclass(frozen=True, slots=True)
 class Restoring:
     """A parked conversation is on its way back, behind the cells that stay, or the state of a checkpoint. The first is
-    not listed meanwhile and the second goes with its session, so a failure drops it."""
+    not listed meanwhile and the second goes with its session, so a failure drops it. One stage of several is here too
+    where nothing comes back, so that all of them have begun a request before one of them reads."""
 
     at: Standing
     request: GenerationRequest
@@ -53,22 +54,26 @@ class Restoring:
     def arrived(self) -> Standing:
         """Cells and state are on the card again."""
         restored = self.takeover.restore
-        assert restored is not None
         session = Session(self.request.prompt_ids[: self.takeover.read_from])
         if isinstance(restored, Checkpoint):
             return replace(self.at, session=session, checkpoints=self.at.checkpoints.used(restored))
+        if restored is None:
+            return self.at
         return replace(self.at, session=session, parked=self.at.parked.after_restoring(restored))
 
 
-def take_over(plan: Plan, at: Standing, request: GenerationRequest) -> tuple[Standing, Takeover]:
-    """Decide what the request takes over. Whoever has to go for the session that is parked goes now."""
+def take_over(
+    plan: Plan, stages: tuple[Plan, ...], at: Standing, request: GenerationRequest
+) -> tuple[Standing, Takeover]:
+    """Decide what the request takes over. Whoever has to go for the session that is parked goes now. All of `stages`
+    decide alike: by every kind of state that one of them has, and with places that are large enough for each."""
     listed, takeover = plan_takeover(
         at.session,
         at.parked,
         request.prompt_ids,
         at.checkpoints,
-        kinds=plan.inventory.state_kinds,
-        size_of=lambda num_tokens: parked_bytes(plan, num_tokens),
+        kinds=frozenset().union(*(stage.inventory.state_kinds for stage in stages)),
+        size_of=lambda num_tokens: max(parked_bytes(stage, num_tokens) for stage in stages),
         is_reread=plan.options.is_reread,
     )
     return replace(at, parked=listed), takeover
@@ -92,10 +97,10 @@ def park(plan: Plan, at: Standing, request: GenerationRequest, takeover: Takeove
 def restore(plan: Plan, at: Standing, request: GenerationRequest, takeover: Takeover) -> tuple[Restoring, Orders]:
     """Host to card, the cells that the card does not hold already, and state."""
     restored = takeover.restore
-    assert restored is not None
+    sides: Iterable[tuple[Access, HostExtent]] = ()
     if isinstance(restored, Checkpoint):
         sides = _placed(_states(plan), checkpoint_place(plan, restored))
-    else:
+    elif restored is not None:
         assert takeover.kept < takeover.read_from, takeover
         sides = _sides(plan, restored, start=takeover.kept, end=takeover.read_from)
         at = replace(at, parked=at.parked.without(restored))

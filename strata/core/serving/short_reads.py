@@ -20,8 +20,9 @@ def read_graph(rows: int) -> str:
 
 
 def read_rows(plan: Plan) -> range:
-    """How many rows a window that reads may have; none where chunks read all."""
-    return range(1, 1 + (plan.verifier.max_rows if plan.options.policy.short_read_tokens else 0))
+    """How many rows a window that reads may have; none where chunks read all. A stage without a head has no others."""
+    reads = plan.options.policy.short_read_tokens > 0 or not plan.inventory.has_head
+    return range(1, 1 + (plan.verifier.max_rows if reads else 0))
 
 
 def read_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[Launch, ...]:
@@ -31,15 +32,17 @@ def read_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[Lau
     return (*layers, *drafter)
 
 
-def read_window(plan: Plan, prompt_ids: tuple[int, ...], *, start: int, rows: int, table_version: int) -> Orders:
-    """Tokens [start, start + rows), of which the prompt has at least one more."""
+def read_window(
+    plan: Plan, token_ids: tuple[int, ...], *, start: int, table_version: int, next_ids: tuple[int, ...] = ()
+) -> Orders:
+    """A row each for the tokens from `start` on; `next_ids`: the one behind each, for a drafter."""
     staging, buffers = plan.staging, plan.verifier.buffers
-    given = [token_rows(staging.window_tokens, buffers.tokens, prompt_ids[start : start + rows])]
+    given = [token_rows(staging.window_tokens, buffers.tokens, token_ids)]
     if plan.draft is not None:
-        given.append(token_rows(staging.next_tokens, buffers.next_tokens, prompt_ids[start + 1 : start + rows + 1]))
+        given.append(token_rows(staging.next_tokens, buffers.next_tokens, next_ids))
     commands: tuple[Command, ...] = (
         *(clear_state(plan, Stream.VERIFIER) if start == 0 else ()),
         copy_to_verifier((staging.window_header, buffers.header), *(way for _, way in given)),
-        GraphLaunch(Stream.VERIFIER, read_graph(rows), table_version),
+        GraphLaunch(Stream.VERIFIER, read_graph(len(token_ids)), table_version),
     )
     return Orders((Upload(staging.window_header, pack_header(start)), *(upload for upload, _ in given)), commands)

@@ -23,7 +23,8 @@ class Standing:
     cache; `table_version` the table published last. Three
     kinds of loan may be out: `loan` of cache slots, `room` and `segments`; `checks` are still to be made of what comes
     home of these. `is_broken`: a command failed since all was at rest, so what it was to write is anything; `ordered`:
-    the acts that are in the books once the shell says that they took place."""
+    the acts that are in the books once the shell says that they took place; `num_passes`: of one stage of several,
+    chunks and windows that it has begun since all were at rest."""
 
     ledger: Ledger
     backing: Backing
@@ -39,6 +40,7 @@ class Standing:
     checks: tuple[Check, ...] = ()
     is_broken: bool = False
     ordered: tuple[Act, ...] = ()
+    num_passes: int = 0
 
     @property
     def is_lending(self) -> bool:

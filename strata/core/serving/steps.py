@@ -81,6 +81,11 @@ class Upload:
         assert len(self.data) == self.target.size_bytes, (len(self.data), self.target)
 
 
+HandOver = tuple[HostExtent, HostExtent]
+"""Hidden rows in staging of the stage before, which has told that they are there, and where in this stage's they must
+be before the commands of the same step are submitted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """The positional digest in `word` (uint64, little endian) must be that of `home`, once all is reached."""
@@ -91,15 +96,16 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What the shell must do now: uploads, then acts one by one, then commands, then wait for `awaits` (every tag of
-    it), then hold the digests of `checks` against the pack. Acts stand apart so that a failure tells exactly which
-    bytes changed hands and which segments moved."""
+    """What the shell must do now: uploads and hand-overs, then acts one by one, then commands, then wait for `awaits`
+    (every tag of it), then hold the digests of `checks` against the pack. Acts stand apart so that a failure tells
+    exactly which bytes changed hands and which segments moved."""
 
     uploads: tuple[Upload, ...] = ()
     commands: tuple[Command, ...] = ()
     awaits: tuple[str, ...] = ()
     acts: tuple[Act, ...] = ()
     checks: tuple[Check, ...] = ()
+    handed: tuple[HandOver, ...] = ()
 
     def then(self, other: "Orders") -> "Orders":
         """Both, this one first. Acts of the second would come too early, so it has none."""
@@ -110,4 +116,5 @@ class Orders:
             self.awaits + other.awaits,
             self.acts,
             self.checks + other.checks,
+            self.handed + other.handed,
         )
