@@ -22,12 +22,12 @@ from pathlib import Path
 from strata.core.errors import DeviceError
 from strata.replay_card import ReplayCard
 from tests.cuda.replays import PLANTED, Compared, card_on_fake, compare, record_planted
-from tests.trace.builders import REGRESS, recorded
+from tests.trace.builders import RECORDABLE, recorded
 
 MAX_FAILED = 5
 """Traces that could not be played to their end, a lost card's included; then nothing else is tried."""
 
-KEPT = [path.stem for path in sorted(REGRESS.glob("*.jsonl"))]
+KEPT = [path.stem for path in RECORDABLE]
 
 
 @dataclass

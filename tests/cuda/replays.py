@@ -17,12 +17,12 @@ from strata.trace.order import Late, orders_for
 from tests.cuda.builders import fake_driver
 from tests.cuda.host_fingerprint import host_fingerprint
 from tests.cuda.host_views import HostViews
-from tests.trace.builders import REGRESS
+from tests.trace.builders import RECORDABLE, REGRESS
 
 MAX_ENTRIES = 2000
 """Of a planted bug's commands: a request that never ends gives 32,000, all alike."""
-PLANTED = [path.stem for path in sorted(REGRESS.glob("*.jsonl")) if (MUTANTS / path.name).with_suffix(".py").exists()]
-"""Planted bugs that have a trace."""
+PLANTED = [path.stem for path in RECORDABLE if (MUTANTS / path.name).with_suffix(".py").exists()]
+"""Planted bugs that have a trace of one card."""
 
 
 @dataclass(frozen=True)

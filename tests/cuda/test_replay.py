@@ -21,7 +21,7 @@ from tests.cuda.host_fingerprint import host_fingerprint
 from tests.cuda.host_views import HostViews
 from tests.cuda.replays import card_on_fake, compare, record_planted
 from tests.fixtures.interpreter import HAS_TRITON
-from tests.trace.builders import REGRESS, recorded
+from tests.trace.builders import RECORDABLE, recorded
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not HAS_TRITON, reason="needs triton")]
 
@@ -124,7 +124,7 @@ def test_a_graph_that_is_refused_half_way_is_told_as_a_refusal(tmp_path: Path) -
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("path", sorted(REGRESS.glob("*.jsonl")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RECORDABLE, ids=lambda path: path.stem)
 def test_every_kept_trace_is_hash_equal(path: Path) -> None:
     with card_on_fake() as card:
         found = compare(recorded(path.stem).commands, card)

@@ -19,13 +19,13 @@ from strata.trace.compared import Played, compare_orders
 from strata.trace.order import ORDERS, orders_for
 from tests.cuda.replays import PLANTED, Compared, on_twin, record_planted
 from tests.device.cuda_bodies import why_no_card
-from tests.trace.builders import REGRESS, recorded
+from tests.trace.builders import RECORDABLE, recorded
 
 WHY_NO_CARD = why_no_card()
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.skipif(WHY_NO_CARD is not None, reason=str(WHY_NO_CARD))]
 
-KEPT = sorted(path.stem for path in REGRESS.glob("*.jsonl"))
+KEPT = [path.stem for path in RECORDABLE]
 WATCHDOG_S = 570
 
 Prepared = dict[str, tuple[CommandTrace, Played]]

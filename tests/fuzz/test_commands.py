@@ -11,9 +11,10 @@ from fuzz.strength import run_child
 from sim.world.recording import replay_plainly
 from strata.trace.command_trace import read_trace
 from strata.trace.entries import Refused
+from tests.trace.builders import RECORDABLE
 
 REGRESS = Path(__file__).parents[1] / "regress"
-WITH_BUG = [path for path in sorted(REGRESS.glob("*.jsonl")) if (MUTANTS / path.name).with_suffix(".py").exists()]
+WITH_BUG = [path for path in RECORDABLE if (MUTANTS / path.name).with_suffix(".py").exists()]
 FOUND_IN_BYTES = ("WrongBytes", "UndeclaredAccess", "error")
 """What a world's programs raise, which a replay does not run; `error` is that of struct."""
 

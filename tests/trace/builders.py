@@ -6,6 +6,7 @@ from typing import cast
 
 from hypothesis import strategies as st
 
+from sim.world.decisions import Restart
 from sim.world.recording import Recorded, record_commands
 from sim.world.trace import read_trace
 from strata.core.commands import (
@@ -100,6 +101,15 @@ ENTRIES: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Refused, ASKED, NAMES, NAMES),
     st.builds(Noted, NAMES, st.dictionaries(NAMES, NUMBERS | NAMES, max_size=2)),
 )
+
+
+def is_one_cards(path: Path) -> bool:
+    """Whether the commands of a kept trace are one card's from start to end: of one stage, and never started anew."""
+    trace = read_trace(path.read_text(encoding="utf-8"))
+    return not trace.geometry.splits and not any(isinstance(each, Restart) for each in trace.decisions)
+
+
+RECORDABLE = [path for path in sorted(REGRESS.glob("*.jsonl")) if is_one_cards(path)]
 
 
 @cache

@@ -18,7 +18,7 @@ from strata.trace.command_trace import CommandTrace, read_trace, write_trace
 from strata.trace.entries import Entry, Faulted, Noted, Refused
 from strata.trace.prelude import prelude
 from strata.trace.replay import Replayed, ReplayStalled
-from tests.trace.builders import REGRESS, recorded
+from tests.trace.builders import RECORDABLE, REGRESS, recorded
 
 LENDS = "refill_cannot_be_repeated"
 FAILS = ("session_survives_failure", "recovery_stops_after_first_failure", "failed_event_ignored")
@@ -37,7 +37,7 @@ def first(trace: CommandTrace, kind: type[Entry], **values: object) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted(REGRESS.glob("*.jsonl"))[::7], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RECORDABLE[::7], ids=lambda path: path.stem)
 def test_the_commands_of_a_world_that_holds_are_taken_by_a_twin_without_a_core(path: Path) -> None:
     found = recorded(path.stem)
     assert found.failure is None
