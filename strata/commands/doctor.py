@@ -111,7 +111,7 @@ def _host(machine: Sources) -> tuple[list[Finding], Finding]:
     twin = judge_twin(has_torch=torch is not None, is_linux=machine.is_linux(), available_bytes=left_bytes)
     findings = [
         judge_host(num_cores=machine.num_cores(), total_bytes=machine.total_bytes(), available_bytes=left_bytes),
-        judge_package("torch", torch, needed_for="every body", remedy="pip install strata-moe"),
+        judge_package("torch", torch, needed_for="every body", remedy="pip install -e . in the checkout"),
         twin,
         judge_memlock(limit_bytes=machine.memlock_bytes(), available_bytes=left_bytes),
         judge_shm(machine.shm_bytes()),

@@ -9,7 +9,7 @@ from strata.commands.cuda_driver import CardFacts, DriverFacts
 from strata.commands.doctor_findings import Finding, judge_package, missing, ok, warn
 from strata.sizes import format_bytes
 
-INSTALL_EXTRA = "pip install 'strata-moe[gpu]'"
+INSTALL_EXTRA = "pip install -e '.[gpu]' in the checkout"
 LEAST_DRIVER_MAJOR = 12
 LEAST_COMPUTE_CAPABILITY = 80
 _CUDA_BUILD = re.compile(r"\+cu(?P<digits>[0-9]{2,4})$")

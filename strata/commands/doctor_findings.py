@@ -100,7 +100,7 @@ def judge_twin(*, has_torch: bool, is_linux: bool, available_bytes: int | None) 
         return missing("twin", "the twin maps memory as Linux does", "run strata on Linux", is_ready=False)
     if not has_torch:
         return missing(
-            "twin", "the twin computes with torch, which is missing", "pip install strata-moe", is_ready=False
+            "twin", "the twin computes with torch, which is missing", "pip install -e . in the checkout", is_ready=False
         )
     if available_bytes is not None and available_bytes < TWIN_NEEDS_BYTES:
         return warn(

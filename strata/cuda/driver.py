@@ -16,7 +16,7 @@ def load_api() -> Any:
     try:
         from cuda.bindings import driver
     except ImportError as error:
-        raise ConfigError(f"device=cuda refused: {error}; install the extra: pip install 'strata-moe[gpu]'") from error
+        raise ConfigError(f"device=cuda refused: {error}; install the extra: pip install -e '.[gpu]' in the checkout") from error
     return driver
 
 

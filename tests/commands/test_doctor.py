@@ -114,7 +114,7 @@ def test_nothing_serves_without_torch_and_the_exit_code_says_so():
             "sm_75, the kernels need sm_80",
             "Ampere",
         ),
-        ({"nvml_cards": lambda: None}, "nvml", Level.WARN, "not installed", "strata-moe[gpu]"),
+        ({"nvml_cards": lambda: None}, "nvml", Level.WARN, "not installed", "pip install -e '.[gpu]'"),
         ({"nvml_cards": lambda: "Unknown Error"}, "nvml", Level.WARN, "Unknown Error", "restart it"),
         ({"nvml_cards": lambda: [NvmlCard("MIG-1", "x", 0)]}, "nvml", Level.WARN, "0 of 1 cards", "sizes come from"),
         ({"memlock_bytes": lambda: 8 * MIB}, "memlock", Level.WARN, "limited to 8.0 MiB", "ulimit -l unlimited"),

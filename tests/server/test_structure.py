@@ -18,7 +18,7 @@ SCOPES = {
     "fail_after",
     "fail_at",
 }
-ALLOWED = {"strata.core", "strata.engine.ports", "strata.server"}
+ALLOWED = {"strata.core", "strata.engine.ports", "strata.engine.updates", "strata.server"}
 
 
 def yields_in_scopes(tree):
