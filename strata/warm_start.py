@@ -20,7 +20,7 @@ from strata.core.units import MIB
 from strata.model.file_identity import open_model_file
 from strata.model.program_reads import layer_tensor
 from strata.model.spec import ModelSpec, TensorInfo
-from strata.trace.keeper import replace_file
+from strata.output_file import replace_file
 
 FORMAT, VERSION = "strata expert usage", 1
 MAX_FILE_BYTES = 64 * MIB

@@ -108,7 +108,7 @@ OPTIONS = (
     Option(READING, "prefill", "prefill", PREFILL, "N|auto|auto:N", "auto",
            "tokens of a chunk: exactly N, or the largest (up to 8,192 or N) that has room in slots that may be lent "
            "or in a quarter of what weights, K/V and window leave of the card; a multiple of 256"),
-    Option(READING, "short-read", "short_read_tokens", _TOKENS, "N", "64 with drafts, else 0",
+    Option(READING, "short-read", "short_read_tokens", _TOKENS, "N", "64 with --spec above 1, else 0",
            "prompts of at most N fresh tokens are read by decode windows"),
     Option(READING, "parked-mib", "parked_bytes", whole_number("a whole number of MiB", unit=MIB), "N",
            str(DEFAULT_PARKED_BYTES // MIB),

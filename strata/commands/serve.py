@@ -10,8 +10,8 @@ from types import FrameType
 from strata.commands.doctor import refuse_without_card
 from strata.config.values import DeviceChoice, ServeConfig
 from strata.core.errors import ConfigError
+from strata.output_file import check_target
 from strata.planning import plan_model
-from strata.trace.keeper import check_target
 
 
 def run(config: ServeConfig) -> int:
@@ -29,11 +29,15 @@ def run(config: ServeConfig) -> int:
 
 def _check_files(config: ServeConfig) -> None:
     """A file that cannot be written must be known before anything breaks."""
+    files = (("trace", config.trace_file, "a trace"), ("warm-start", config.warm_start_file, "a file of expert usage"))
     reasons = [
         f"{option} refused: {reason}; give --{option} a file in a folder that can be written"
-        for option, path in (("trace", config.trace_file), ("warm-start", config.warm_start_file))
-        if path is not None and (reason := check_target(Path(path)))
+        for option, path, kind in files
+        if path is not None and (reason := check_target(Path(path), kind=kind))
     ]
+    trace, usage = config.trace_file, config.warm_start_file
+    if trace is not None and usage is not None and Path(trace).resolve() == Path(usage).resolve():
+        reasons.append(f"warm-start refused: {usage} is the file of --trace, too; give --warm-start another file")
     if reasons:
         raise ConfigError(*reasons)
 

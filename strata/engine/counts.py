@@ -16,12 +16,13 @@ from strata.core.memory.scratch import SCRATCH
 
 @dataclass(frozen=True, slots=True)
 class RunnerCounts:
-    """Since start; prompt and windows together, and of expert reads those of windows again; `num_swaps` blobs of the
-    expert cache, `swapped_bytes`, were exchanged. `ring_entries`: blobs copied through the ring; `lent_bytes` of the
-    expert cache were given to reads in `num_loans` loans, `refilled_bytes` copied back into lent slots; `room_bytes`
-    were copied back into the block behind `num_rooms` rooms, `restored_bytes` into regions whose segments were away;
-    `parked_bytes` and `unparked_bytes` of conversations were copied to host memory and back. `slab_bytes` of what was
-    lent were scratch; `scratch_classes`: sizes of buffers that were used in the region that is not lent."""
+    """Since start; prompt and windows together, and of expert reads those of decode windows again; those of windows
+    that read a prompt are not counted. `num_swaps` blobs of the expert cache, `swapped_bytes`, were exchanged.
+    `ring_entries`: blobs copied through the ring; `lent_bytes` of the expert cache were given to reads in `num_loans`
+    loans, `refilled_bytes` copied back into lent slots; `room_bytes` were copied back into the block behind `num_rooms`
+    rooms, `restored_bytes` into regions whose segments were away; `parked_bytes` and `unparked_bytes` of conversations
+    were copied to host memory and back. `slab_bytes` of what was lent were scratch; `scratch_classes`: sizes of buffers
+    that were used in the region that is not lent."""
 
     expert_reads_hit: int = 0
     expert_reads_missed: int = 0
@@ -99,9 +100,9 @@ def with_window(
 
 def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan, *, is_lent: bool) -> RunnerCounts:
     """Copies on the prompt's copy stream fill the ring, or bring home what was lent, or, where `is_lent` says that no
-    slot of the cache is, exchange blobs in it; prompt launches name their blobs.
-    The drafter is the layer behind the last. What goes to parked memory or comes from it is a conversation; behind the
-    bytes for those, it is a checkpoint."""
+    slot of the cache is, exchange blobs in it; prompt launches name their blobs. The drafter is the layer behind the
+    last. What goes to parked memory or comes from it is a conversation; behind the bytes for those, it is a checkpoint.
+    """
     more: Counter[str] = Counter()
     classes = counts.scratch_classes
     for command in commands:

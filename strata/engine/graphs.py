@@ -1,4 +1,5 @@
-"""What a start captures: windows of every width, drafts behind them, commits, and windows that read."""
+"""What a start captures: windows of every width, drafts behind them, commits, and windows that read. A stage without a
+head samples nothing, so it has only the last."""
 
 from collections.abc import Iterator
 
@@ -8,13 +9,13 @@ from strata.core.serving.launches import Recipe, window_launches
 from strata.core.serving.recurrent_state import commit_launches
 from strata.core.serving.short_reads import read_graph, read_launches, read_rows
 from strata.core.serving.startup import FIRST_TABLE_VERSION
-from strata.core.serving.windows import commit_graph, graph_rows, window_graph
+from strata.core.serving.windows import commit_graph, window_graph
 
 
 def start_graphs(recipe: Recipe) -> Iterator[tuple[str, tuple[Launch, ...]]]:
     """Each graph's name and launches, with everything at home and the first table."""
     plan = recipe.plan
-    for rows in graph_rows(plan):
+    for rows in range(1, 1 + (plan.options.window_rows if plan.inventory.has_head else 0)):
         yield window_graph(rows), window_launches(recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
         if plan.draft is not None:
             yield draft_graph(rows), draft_launches(recipe, rows=rows)

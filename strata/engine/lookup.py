@@ -7,44 +7,38 @@ A function of the conversation's ids alone, so that the same one is always draft
 cost, however long it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 LEAST_MATCH_TOKENS = 2
 """One token that occurred before says little of what follows it."""
 MOST_MATCH_TOKENS = 8
+MOST_PLACES = 1024
+"""At most so many of the latest places where the last token stands are looked at."""
 LOOK_BACK_TOKENS = 8192
-"""At most this many of the last tokens are looked through: some 0.1 ms."""
+"""At most this many of the last tokens are looked through. 2026-11-30, CPython on one core of a shared x86 host, with
+100,000 ids: 0.2 ms for ids at random, 0.04 ms for one token that repeats, and at most 0.5 ms, where the last token
+stands often and little before it is equal."""
 
 
 def look_up(ids: Sequence[int], *, most: int) -> tuple[int, ...]:
-    """`most` tokens to follow `ids`, or none where its end did not occur before. The longest earlier run of equal
-    tokens is followed, the latest of equally long ones."""
+    """`most` tokens to follow `ids`, or none where its end did not occur before, as far as is looked. The longest
+    earlier run of equal tokens is followed, the latest of equally long ones."""
     newest = tuple(reversed(ids[-LOOK_BACK_TOKENS:]))
     found, length = 0, LEAST_MATCH_TOKENS - 1
-    for back in _occurrences(newest):
-        if (shared := _num_shared(newest, back)) > length:
-            found, length = back, shared
+    for back in _places(newest):
+        while length < MOST_MATCH_TOKENS and newest[back : back + length + 1] == newest[: length + 1]:
+            found, length = back, length + 1
         if length == MOST_MATCH_TOKENS:
             break
     return tuple(newest[found - 1 - i % found] for i in range(most)) if found else ()
 
 
-def _occurrences(newest: tuple[int, ...]) -> Sequence[int]:
-    """How far back the last two tokens stand once more."""
-    last, places = newest[:LEAST_MATCH_TOKENS], []
+def _places(newest: tuple[int, ...]) -> Iterator[int]:
+    """How far back the last token stands once more, the latest first."""
     back = 0
-    while last:
+    for _ in range(MOST_PLACES if newest else 0):
         try:
-            back = newest.index(last[0], back + 1)
+            back = newest.index(newest[0], back + 1)
         except ValueError:
-            break
-        if newest[back : back + LEAST_MATCH_TOKENS] == last:
-            places.append(back)
-    return places
-
-
-def _num_shared(newest: tuple[int, ...], back: int) -> int:
-    """Equal tokens up to the end and up to `back` before it, as far as they are counted."""
-    earlier = newest[back : back + MOST_MATCH_TOKENS]
-    pairs = zip(newest, earlier, strict=False)
-    return next((num for num, (ours, theirs) in enumerate(pairs) if ours != theirs), len(earlier))
+            return
+        yield back

@@ -40,11 +40,12 @@ from strata.core.serving.steps import (
     Started,
 )
 from strata.core.serving.swapping import brings_reads
+from strata.core.serving.windows import most_drafts
 from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
 from strata.engine.counts import CacheFacts, RunnerCounts, cache_facts, with_act, with_commands, with_window
 from strata.engine.graphs import start_graphs
-from strata.engine.lookup import look_up
+from strata.engine.lookup import LOOK_BACK_TOKENS, look_up
 from strata.engine.read_facts import with_geometry, with_takeover
 from strata.engine.results import DigestOf, num_worthy, routed_experts, verify
 from strata.engine.updates import NO_READ, DraftFacts, ReadFacts
@@ -208,12 +209,12 @@ class Runner:
         )
 
     def draft_facts(self) -> DraftFacts:
-        """What the drafter did for the request begun last, so far."""
+        """What drafts did for the request begun last, so far."""
         now, then = self._counts, self._began
         return DraftFacts(now.num_drafts - then.num_drafts, now.num_drafts_accepted - then.num_drafts_accepted)
 
     def cache_facts(self) -> CacheFacts:
-        """What windows of the request begun last read of the experts, so far, and what was exchanged meanwhile."""
+        """Experts that decode windows of the request begun last read, so far, and what was exchanged meanwhile."""
         return cache_facts(self._counts, self._began)
 
     def advance(self, *, is_cancelled: bool) -> Outcome:
@@ -250,10 +251,10 @@ class Runner:
         """Drafts behind `token_ids` where windows have rows for them and no drafter to fill these."""
         state, plan = self._state, self._recipe.plan
         assert isinstance(state, Windowing)
-        if plan.draft is not None:
+        most = most_drafts(plan, num_left=state.num_left - len(token_ids))
+        if plan.draft is not None or most < 1:
             return ()
-        most = min(plan.options.window_rows, state.num_left - len(token_ids)) - 1
-        return look_up((*state.at.session.ids, state.token_id, *token_ids), most=most) if most > 0 else ()
+        return look_up((*state.at.session.ids[-LOOK_BACK_TOKENS:], state.token_id, *token_ids), most=most)
 
     def end(self, *, num_taken: int | None = None) -> None:
         """The reply is over with the first `num_taken` of the tokens that were sampled last, or all of them. All is at

@@ -44,7 +44,7 @@ NO_READ = ReadFacts()
 
 @dataclass(frozen=True, slots=True)
 class DraftFacts:
-    """Tokens that the drafter proposed, and how many of them were accepted."""
+    """Drafts that got a row of a window, from the drafter or looked up, and how many of them were accepted."""
 
     num_drafts: int = 0
     num_accepted: int = 0
@@ -53,8 +53,8 @@ class DraftFacts:
 @dataclass(frozen=True, slots=True)
 class Timings:
     """Milliseconds of the engine's clock. `prompt_n` are the tokens read for this request (fresh tokens); `draft_n`
-    tokens were drafted for it, of which `draft_n_accepted` were what the model then said; its windows read `expert_n`
-    experts, `expert_n_hit` of them on the card, where `swap_n` were exchanged meanwhile."""
+    drafts got a row of its windows, of which `draft_n_accepted` were what the model then said; these windows read
+    `expert_n` experts, `expert_n_hit` of them on the card, where `swap_n` were exchanged meanwhile."""
 
     prompt_n: int
     prompt_ms: float

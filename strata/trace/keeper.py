@@ -3,19 +3,17 @@
 The file holds the token ids of prompts, so only its owner may read it, and it is replaced as a whole or not at all.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from strata.core.serving.request import GenerationRequest
 from strata.device import Device
+from strata.output_file import replace_file
 from strata.trace.command_trace import write_trace
 from strata.trace.entries import Noted
 from strata.trace.recording import RecordingDevice
 from strata.trace.tail import Tail
-
-OWNER_ONLY = 0o600
 
 
 class Keeper:
@@ -47,36 +45,3 @@ class Keeper:
                 f"the last {len(self._tail):,} entries of {len(self._tail) + self._tail.num_skipped:,} are in "
                 f"{self._path}, with the token ids of prompts; strata replay {self._path} plays them"
             )
-
-
-def check_target(path: Path) -> str:
-    """Why no trace, or any other JSON, can be written there, "" when it seems that one can."""
-    folder = path.parent
-    if path.is_dir():
-        return f"{path} is a folder"
-    if path.exists() and not path.is_file():
-        return f"{path} is no regular file, and would be replaced by one"
-    if _holds_something_else(path):
-        return f"{path} exists and is no trace"
-    if not folder.is_dir():
-        return f"there is no folder {folder}"
-    return "" if os.access(folder, os.W_OK) else f"the folder {folder} cannot be written"
-
-
-def _holds_something_else(path: Path) -> bool:
-    """A trace begins with a brace. What cannot be read is judged when it is written."""
-    try:
-        with path.open("rb") as file:
-            return file.read(1) not in (b"", b"{")
-    except OSError:
-        return False
-
-
-def replace_file(path: Path, text: str) -> None:
-    """As a whole, for its owner alone. Raises OSError, and then leaves what was there."""
-    half = path.with_name(f"{path.name}.part")
-    half.unlink(missing_ok=True)  # what is there already could be open to others, or lead elsewhere
-    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    half.replace(path)

@@ -68,6 +68,17 @@ def test_a_smaller_blob_may_lie_in_a_larger_slot():
     assert blobs_of(cache((0, 0), l2e1=60_000).exchanged(INVENTORY, most=2)) == [(2, 1)]
 
 
+def test_a_hot_blob_that_fits_nowhere_stands_in_nobodys_way():
+    before = cache((2, 0), (2, 1), l0e1=60_000, l0e2=59_000, l2e2=50_000, l2e3=40_000)
+    after = before.exchanged(INVENTORY, most=2)
+    assert (blobs_of(after), after.moving) == ([(2, 2), (2, 3)], (0, 1))
+
+
+def test_a_blob_is_not_read_more_often_than_there_were_windows():
+    with pytest.raises(AssertionError):
+        cache((0, 0)).after_window((2,) + (0,) * (NUM_PAIRS - 1))
+
+
 def test_at_a_start_any_gain_will_do():
     before = cache((0, 0), (2, 0), l0e0=10, l0e1=11, l2e0=5, l2e1=5)
     assert blobs_of(before.exchanged(INVENTORY, most=NUM_PAIRS, is_free=True)) == [(0, 1), (2, 0)]
@@ -117,6 +128,32 @@ def test_whatever_the_heat_each_blob_has_one_slot_that_it_fits_and_the_cache_is_
     assert tuple(changed) == after.moving and len(changed) <= most
     warmth = [sum(heat[pair(*blob)] for blob in blobs_of(each)) for each in (before, after)]
     assert warmth[1] > warmth[0] if changed else warmth[1] == warmth[0]
+
+
+@given(
+    heat=HEATS,
+    held=st.sets(st.tuples(st.sampled_from((0, 2)), st.integers(0, NUM_EXPERTS - 1))),
+    most=st.integers(1, NUM_PAIRS),
+)
+def test_no_worthy_blob_is_left_out_while_more_may_be_exchanged(heat, held, most):
+    heat[NUM_EXPERTS : 2 * NUM_EXPERTS] = [0] * NUM_EXPERTS
+    before = replace(cache(*sorted(held)), heat=tuple(heat))
+    after = before.exchanged(INVENTORY, most=most)
+    moved = {i: pair(*blobs_of(after)[i]) for i in after.moving}
+    absent = [
+        (layer, heat[pair(layer, expert)])
+        for layer in (0, 2)
+        for expert in range(NUM_EXPERTS)
+        if (layer, expert) not in blobs_of(before) and pair(layer, expert) not in moved.values()
+    ]
+    if len(moved) == most:  # the coldest of them is as hot as any that fits and was left
+        coldest, sizes = min(heat[each] for each in moved.values()), [after.slots[i].extent.size_bytes for i in moved]
+        assert all(left <= coldest for layer, left in absent if SIZES[layer] <= min(sizes))
+        return
+    for i, slot in enumerate(before.slots):
+        own = heat[pair(slot.layer, slot.expert)]
+        fitting = [left for layer, left in absent if SIZES[layer] <= slot.extent.size_bytes]
+        assert i in moved or all(left <= own + own // 4 + MIN_GAIN for left in fitting)
 
 
 @given(heat=HEATS)

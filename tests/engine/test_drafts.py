@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.core.commands import GraphLaunch, Stream, Wait
+from strata.core.commands import GraphLaunch, Stream, Transfer, Wait
 from strata.core.errors import DeviceError
 from strata.core.inventory import ModelInventory
 from strata.core.memory.policy import LendingPolicy
@@ -21,6 +21,8 @@ from tests.engine.every_command import SHARDS, indexes_of, kinds_of
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
 
 ARENA_BYTES = 12 << 17
+SWAPPING_BYTES = 10 << 17
+"""Of an arena in which a quarter of the blobs have no slot."""
 ROOM = LendingPolicy(room_min_tokens=0)
 ALL = LendingPolicy(room_min_tokens=0, is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=1024)
 
@@ -35,6 +37,7 @@ def card(
     window_rows: int = 4,
     policy: LendingPolicy = ROOM,
     least: float = 0.0,
+    num_swaps: int = 0,
     **rest: object,
 ) -> Card:
     options = PlanOptions(
@@ -45,8 +48,11 @@ def card(
         policy=policy,
         segment_bytes=1 << 16,
         least_probability=least,
+        num_swaps=num_swaps,
+        swap_windows=1,
     )
-    return symbolic_card(inventory or drafting_inventory(), options, arena_bytes=ARENA_BYTES, **rest)  # type: ignore[arg-type]
+    arena_bytes = SWAPPING_BYTES if num_swaps else ARENA_BYTES
+    return symbolic_card(inventory or drafting_inventory(), options, arena_bytes=arena_bytes, **rest)  # type: ignore[arg-type]
 
 
 def graphs(served: Card) -> list[str]:
@@ -60,11 +66,14 @@ def graphs(served: Card) -> list[str]:
     policy=st.sampled_from((ROOM, ALL)),
     is_hybrid=st.booleans(),
     least=st.sampled_from((0.0, 0.5)),
+    num_swaps=st.sampled_from((0, 3)),
     seed=st.integers(0, 1 << 16),
 )
-def test_replies_with_drafts_pass_every_check(num_tokens, max_tokens, window_rows, policy, is_hybrid, least, seed):
+def test_replies_with_drafts_pass_every_check(
+    num_tokens, max_tokens, window_rows, policy, is_hybrid, least, num_swaps, seed
+):
     inventory = recurrent_inventory() if is_hybrid else drafting_inventory()
-    served = card(inventory, window_rows=window_rows, policy=policy, least=least, seed=seed)
+    served = card(inventory, window_rows=window_rows, policy=policy, least=least, num_swaps=num_swaps, seed=seed)
     assert served.serve(prompt(num_tokens, max_tokens=max_tokens)) == max_tokens
     assert served.serve(prompt(200, max_tokens=5, first=1)) == 5
 
@@ -113,22 +122,31 @@ def test_windows_have_rows_for_the_drafts_before_the_first_unlikely_one(inventor
     assert expected == ["window 4", "window 2", "window 1", "window 3"]
 
 
-def test_a_reply_that_is_given_up_between_drafts_and_window_leaves_all_at_rest():
-    """The runner never does: it looks at drafts in one go. The machine must know all the same."""
-    served = card(recurrent_inventory(), least=0.5)
+@pytest.mark.parametrize("num_swaps", [0, 3])
+def test_a_reply_that_is_given_up_between_drafts_and_window_leaves_all_at_rest(num_swaps):
+    """The runner never does: it looks at drafts in one go. The machine must know all the same, also where a swap has
+    begun beside the drafts."""
+    served = card(recurrent_inventory(), least=0.5, num_swaps=num_swaps)
+    served.hot = frozenset((3, expert) for expert in range(30, 40))
     served.runner.begin(prompt(300, max_tokens=60))
     outcome = None
     while not isinstance(outcome, HasSampled):
         served.play()
         outcome = served.runner.advance(is_cancelled=False)
-    served.runner._step(Continued(outcome.token_ids))
+    served.runner._step(Continued(outcome.token_ids, (), served.runner._expert_reads()))
     if isinstance(served.runner._state, Homing):
         served.runner._gather()
         served.runner._step(Arrived())
     assert isinstance(served.runner._state, Windowing) and served.runner._state.is_drafting
+    assert len(served.runner._state.at.cache.moving) == num_swaps
     served.runner._gather()
     served.runner._step(Ended())
+    while num_swaps and not isinstance(served.runner._state, Idle):
+        served.runner._gather()
+        served.runner._step(Arrived())
     assert isinstance(served.runner._state, Idle)
+    cache = served.runner._state.at.cache
+    assert (cache.moving, cache.landing) == ((), ())
     assert served.serve(prompt(310, max_tokens=9)) == 9
 
 
@@ -227,13 +245,39 @@ def test_a_client_that_leaves_while_it_is_drafted_for_leaves_a_session(cancel, s
     assert served.serve(prompt(310, max_tokens=4)) == 4
 
 
+@pytest.mark.parametrize("least", [0.0, 0.5])
+def test_a_swap_ordered_behind_a_room_that_does_not_close_is_mended_with_it(least):
+    """The first window brings reads, so the step that closes the room exchanges blobs, too; its first act fails."""
+    refused = []
+
+    def refuse(number, command):
+        if isinstance(command, Transfer) and (command.giver, command.taker) == ("prompt", "block") and not refused:
+            refused.append(command)
+            raise DeviceError("planted", command)
+
+    served = card(least=least, num_swaps=3, faults=refuse)
+    served.hot = frozenset((3, expert) for expert in range(30, 40))
+    with pytest.raises(DeviceError, match="planted"):
+        served.serve(prompt(40, max_tokens=9))
+    moving = served.runner._state.at.cache.moving
+    assert refused and len(moving) == 3
+    served.runner.recover()
+    at = served.runner._state.at
+    assert (at.room, at.cache.moving, at.cache.landing) == (None, (), ())
+    assert served.serve(prompt(60, max_tokens=9, first=1)) == 9
+
+
 @pytest.mark.slow
 @SHARDS
-@pytest.mark.parametrize("least", [0.0, pytest.param(0.5, marks=pytest.mark.soak)])
-def test_whatever_fails_the_next_request_is_drafted_for(shard, least):
-    served = card(least=least)
+@pytest.mark.parametrize(
+    ("least", "num_swaps"),
+    [(0.0, 0), pytest.param(0.5, 0, marks=pytest.mark.soak), pytest.param(0.5, 3, marks=pytest.mark.soak)],
+)
+def test_whatever_fails_the_next_request_is_drafted_for(shard, least, num_swaps):
+    served = card(least=least, num_swaps=num_swaps)
     start = len(served.commands)
     served.serve(prompt(40, max_tokens=9))
+    assert (served.runner.snapshot().counts.num_swaps > 0) == (num_swaps > 0)
     commands, hit = served.commands[start:], []
     for index in indexes_of(len(commands), shard):
         failing: list[int] = []
@@ -243,7 +287,7 @@ def test_whatever_fails_the_next_request_is_drafted_for(shard, least):
                 hit.append(command)
                 raise DeviceError("planted", command)
 
-        served = card(faults=fault, least=least)
+        served = card(faults=fault, least=least, num_swaps=num_swaps)
         failing.append(len(served.commands) + index)
         try:
             served.serve(prompt(40, max_tokens=9))

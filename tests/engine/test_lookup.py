@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.engine.lookup import LEAST_MATCH_TOKENS, LOOK_BACK_TOKENS, MOST_MATCH_TOKENS, look_up
+from strata.engine.lookup import LEAST_MATCH_TOKENS, LOOK_BACK_TOKENS, MOST_MATCH_TOKENS, MOST_PLACES, look_up
 
 IDS = st.lists(st.integers(0, 3), max_size=40)
 
@@ -62,3 +62,9 @@ def test_a_long_conversation_is_looked_through_no_further_than_a_bound():
 def test_a_run_longer_than_is_counted_is_no_better_than_one_as_long():
     run = list(range(20))
     assert look_up([*run, 50, *run[-MOST_MATCH_TOKENS:], 60, *run], most=1) == (60,)
+
+
+@pytest.mark.parametrize(("num_between", "found"), [(MOST_PLACES - 1, True), (MOST_PLACES, False)])
+def test_a_token_that_stands_everywhere_is_looked_at_in_so_many_places(num_between: int, found: bool):
+    between = [token for other in range(num_between) for token in (100 + other, 2)]
+    assert (look_up([1, 2, 3, *between, 1, 2], most=1) == (3,)) is found

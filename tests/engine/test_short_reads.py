@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 from strata.core.commands import Copy, GraphLaunch, Launch, Stream, Transfer
 from strata.core.errors import DeviceError
 from strata.core.inventory import ModelInventory
+from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
+from strata.core.serving.launches import Recipe
+from strata.engine.graphs import start_graphs
 from tests.engine.every_command import SHARDS, fail_once, indexes_of, kinds_of
-from tests.engine.symbolic_card import Card, drafting_inventory, hybrid_inventory, prompt, symbolic_card
+from tests.engine.symbolic_card import Card, dense_reads, drafting_inventory, hybrid_inventory, prompt, symbolic_card
 
 ROOM = LendingPolicy(room_min_tokens=0, short_read_tokens=64)
 ALL = LendingPolicy(
@@ -80,6 +83,14 @@ def test_without_the_option_nothing_is_captured_for_it():
     served = card(replace(ROOM, short_read_tokens=0))
     assert not [name for name in served.device._graphs if name.startswith("read")]
     assert [name for name in card().device._graphs if name.startswith("read")] == ["read 1", "read 2", "read 3"]
+
+
+def test_a_stage_without_a_head_captures_windows_that_read_and_no_others():
+    """It samples nothing, so neither `window N` nor `commit N` is ever launched there."""
+    inventory = replace(hybrid_inventory(), has_head=False, journal_bytes=64)
+    plan = plan_card(inventory, 1 << 20, PlanOptions(4096, min_cache_slots=4, ring_slots=4, window_rows=2))
+    assert isinstance(plan, Plan)
+    assert [name for name, _ in start_graphs(Recipe(plan, dense_reads(inventory)))] == ["read 1", "read 2"]
 
 
 @given(

@@ -8,19 +8,23 @@ from hypothesis import strategies as st
 
 from sim.clock import VirtualClock
 from sim.errors import ContentMismatch, TableError, TwinError, UndefinedRead
+from strata.core import programs
 from strata.core.commands import Access, Command, Copy, GraphLaunch, Record, Stream, Wait
 from strata.core.errors import DeviceError
-from strata.core.extent import HostExtent
+from strata.core.extent import Extent, HostExtent
 from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.residency import Residency
 from strata.core.memory.shapes import PlanOptions, Slot
 from strata.core.serving import swapping
+from strata.core.serving.launches import Recipe
 from strata.core.serving.steps import Orders
+from strata.engine.graphs import start_graphs
 from strata.engine.runner import HasSampled
 from tests.engine.every_command import SHARDS, fail_once, indexes_of, kinds_of
 from tests.engine.symbolic_card import (
     Card,
+    dense_reads,
     drafting_inventory,
     lending_inventory,
     prompt,
@@ -200,6 +204,30 @@ def test_no_swap_begins_while_anything_is_lent():
     assert blobs(served) != {(slot.layer, slot.expert) for slot in served.plan.slots}
 
 
+def counters_of(served: Card, graph: str) -> set[Extent]:
+    """Those extents in which reads of experts are counted that the graph's experts read or write."""
+    window = served.plan.verifier.window
+    captured = dict(start_graphs(Recipe(served.plan, dense_reads(served.plan.inventory))))[graph]
+    launches = [each for each in captured if each.program == programs.EXPERTS]
+    named = {side.extent for each in launches for side in (*each.reads, *each.writes) if isinstance(side, Access)}
+    told = {side for each in launches for side in (each.args.result, each.args.usage) if side and side.size_bytes}
+    assert launches and told == named & {window.result, window.usage}
+    return named & {window.result, window.usage}
+
+
+def test_only_windows_of_a_reply_count_what_they_read():
+    served = card(replace(OPTIONS, window_rows=3, policy=LendingPolicy(short_read_tokens=64)))
+    window = served.plan.verifier.window
+    for rows in (1, 2, 3):
+        assert counters_of(served, f"read {rows}") == set()
+        assert counters_of(served, f"window {rows}") == {window.result, window.usage}
+    before = served.runner.snapshot().counts
+    served.serve(prompt(40), cancel_after_steps=3)
+    counts = served.runner.snapshot().counts
+    assert served.runner.read_facts().window_rows == 3 and served.runner._state.at.cache.num_windows == 0
+    assert (counts.window_reads_hit, counts.expert_reads_hit) == (before.window_reads_hit, before.expert_reads_hit)
+
+
 REQUESTS = st.tuples(st.integers(1, 700), st.integers(1, 12), st.none() | st.integers(0, 30))
 
 
@@ -208,10 +236,12 @@ REQUESTS = st.tuples(st.integers(1, 700), st.integers(1, 12), st.none() | st.int
     requests=st.lists(REQUESTS, min_size=1, max_size=5),
     num_swaps=st.sampled_from((1, 3, 16)),
     swap_windows=st.integers(1, 4),
+    short_read_tokens=st.sampled_from((0, 64)),
     seed=st.integers(0, 99),
 )
-def test_any_requests_pass_every_check_of_the_twin(requests, num_swaps: int, swap_windows: int, seed: int):
-    served = card(replace(OPTIONS, num_swaps=num_swaps, swap_windows=swap_windows), seed=seed)
+def test_any_requests_pass_every_check_of_the_twin(requests, num_swaps, swap_windows, short_read_tokens, seed):
+    policy = LendingPolicy(short_read_tokens=short_read_tokens)
+    served = card(replace(OPTIONS, num_swaps=num_swaps, swap_windows=swap_windows, policy=policy), seed=seed)
     served.hot = None
     for first, (num_tokens, max_tokens, cancel) in enumerate(requests):
         served.serve(prompt(num_tokens, max_tokens=max_tokens, first=first), cancel_after_steps=cancel)

@@ -1,6 +1,5 @@
 """A server that keeps a trace writes it when something breaks, and only then; nobody but its owner can read it."""
 
-import os
 import stat
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from strata.core.commands import Command, Copy, Stream
 from strata.core.errors import DeviceError
 from strata.trace.command_trace import CommandTrace, read_trace
 from strata.trace.entries import Noted, Refused
-from strata.trace.keeper import check_target
 from tests.engine.symbolic_card import prompt
 from tests.trace.watched_card import WatchedCard
 
@@ -122,24 +120,6 @@ def test_a_disk_that_is_full_changes_nothing_for_the_server(tmp_path: Path) -> N
         site.card.serve(prompt(300))
     (line,) = site.said
     assert line == f"the trace could not be written to {site.path}: No such file or directory"
-
-
-def test_a_target_is_judged_before_the_server_starts(tmp_path: Path) -> None:
-    assert check_target(tmp_path / "t.jsonl") == ""
-    assert check_target(tmp_path) == f"{tmp_path} is a folder"
-    assert check_target(tmp_path / "none" / "t.jsonl") == f"there is no folder {tmp_path / 'none'}"
-
-
-def test_neither_a_device_nor_another_kind_of_file_is_ever_replaced(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for special in (tmp_path / "pipe", Path("/dev/null")):
-        assert check_target(special) == f"{special} is no regular file, and would be replaced by one"
-    path = tmp_path / "model.gguf"
-    path.write_bytes(b"GGUF")
-    assert check_target(path) == f"{path} exists and is no trace"
-    for old in (b"", b'{"device":{}'):
-        path.write_bytes(old)
-        assert check_target(path) == ""
 
 
 def test_a_card_that_fails_while_it_is_made_ready_leaves_a_trace_too(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ blobs of about one heat would take turns.
 """
 
 from dataclasses import dataclass, replace
-from heapq import nlargest
 
 from strata.core.inventory import ModelInventory
 from strata.core.memory.shapes import Slot
@@ -38,31 +37,38 @@ class Residency:
 
     def after_window(self, reads: tuple[int, ...]) -> "Residency":
         """One more window is done. `reads` of each blob since they came last, at most one a window; () where they do
-        not come with this one."""
+        not come with this one. Windows that read a prompt are none of these."""
         num_windows = self.num_windows + 1
         if not reads:
             return replace(self, num_windows=num_windows)
+        assert max(reads) <= num_windows, (max(reads), num_windows)
         part = EVERY_WINDOW // num_windows
         pairs = zip(self.heat or (0,) * len(reads), reads, strict=True)
         heat = tuple(before + (part * count - before) // MEMORY_ROUNDS for before, count in pairs)
         return replace(self, heat=heat, num_windows=0, is_fresh=True)
 
     def exchanged(self, inventory: ModelInventory, *, most: int, is_free: bool = False) -> "Residency":
-        """With up to `most` of the hottest blobs on their way to the slots of the coldest, hottest first. `is_free`: it
-        costs nothing, so any gain will do."""
+        """With up to `most` blobs on their way to slots of colder ones, hottest first, each to the coldest that it
+        fits. `is_free`: it costs nothing, so any gain will do."""
         slots, heat, num_experts = list(self.slots), self.heat, inventory.num_experts
         held = [slot.layer * num_experts + slot.expert for slot in slots]
         least = [heat[pair] if is_free else heat[pair] + heat[pair] // 4 + MIN_GAIN for pair in held]
         coldest = sorted(range(len(slots)), key=least.__getitem__)
-        moving = []
-        for pair in nlargest(most, sorted(set(range(len(heat))).difference(held)), key=heat.__getitem__):
+        floor, too_large = min(least, default=0), max(inventory.blob_bytes) + 1
+        moving: list[int] = []
+        hotter = [pair for pair in sorted(set(range(len(heat))).difference(held)) if heat[pair] > floor]
+        for pair in sorted(hotter, key=heat.__getitem__, reverse=True):
             layer, expert = divmod(pair, num_experts)
             size_bytes = inventory.blob_bytes[layer]
+            if len(moving) == most or size_bytes >= too_large:
+                continue
             index = next((i for i in coldest if slots[i].extent.size_bytes >= size_bytes), None)
-            if index is not None and heat[pair] > least[index]:
-                slots[index] = replace(slots[index], layer=layer, expert=expert)
-                coldest.remove(index)
-                moving.append(index)
+            if index is None or heat[pair] <= least[index]:
+                too_large = size_bytes  # no colder blob so large gets a slot either
+                continue
+            slots[index] = replace(slots[index], layer=layer, expert=expert)
+            coldest.remove(index)
+            moving.append(index)
         return replace(self, slots=tuple(slots), moving=tuple(sorted(moving)), is_fresh=False)
 
     def landed(self) -> "Residency":

@@ -189,13 +189,7 @@ def launch_shared_expert(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -
 
 
 def launch_placed_experts(
-    lane: Lane,
-    *,
-    layer: int,
-    rows: int,
-    experts: tuple[int, ...] | None,
-    row: Extent,
-    blobs: tuple[Access, ...],
+    lane: Lane, *, layer: int, rows: int, experts: tuple[int, ...] | None, row: Extent, blobs: tuple[Access, ...]
 ) -> Launch:
     """Experts whose blobs lie where `blobs` says: a group of a chunk in cache slots or in ring slots, or, `experts`
     being None, whichever of the drafter's its router chose, in the block. `row` is the lane's address row of it."""
@@ -205,26 +199,25 @@ def launch_placed_experts(
         lane.stream,
         programs.EXPERTS,
         ExpertsArgs(layer, rows, buffers, experts, row),
-        reads=(
-            lane.rows_of(buffers.normed, rows),
-            lane.rows_of(buffers.router_ids, rows),
-            lane.whole(row),
-            *blobs,
-        ),
+        reads=(lane.rows_of(buffers.normed, rows), lane.rows_of(buffers.router_ids, rows), lane.whole(row), *blobs),
         writes=(lane.rows_of(buffers.expert_rows, rows), *lane.scratch),
     )
 
 
-def launch_window_experts(recipe: Recipe, lane: Lane, *, layer: int, rows: int, table_version: int) -> Launch:
-    """Every expert that the router chose, read through the address table: a hit from its slot, a miss from the pack."""
+def launch_window_experts(
+    recipe: Recipe, lane: Lane, *, layer: int, rows: int, table_version: int, is_counted: bool
+) -> Launch:
+    """Every expert that the router chose, read through the address table: a hit from its slot, a miss from the pack.
+    `is_counted`: which it reads, and whether from a slot."""
     row = address_row(recipe.plan.table, recipe.plan, layer=layer)
     buffers = lane.buffers
     window = recipe.plan.verifier.window
-    counters = tuple(lane.whole(extent) for extent in (window.result, window.usage) if extent.size_bytes)
+    result, usage = (window.result, window.usage) if is_counted else (None, programs.NO_SCRATCH)
+    counters = tuple(lane.whole(extent) for extent in (result, usage) if extent and extent.size_bytes)
     return Launch(
         lane.stream,
         programs.EXPERTS,
-        ExpertsArgs(layer, rows, buffers, None, row, window.result, window.usage),
+        ExpertsArgs(layer, rows, buffers, None, row, result, usage),
         reads=(
             lane.rows_of(buffers.normed, rows),
             lane.rows_of(buffers.router_ids, rows),
@@ -302,22 +295,23 @@ def feed_forward_launches(
 
 
 def window_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[Launch, ...]:
-    """One decode window from tokens to sampled ids: what is captured as a graph."""
+    """One decode window from tokens to sampled ids: what is captured as a graph. Of a stage with the head."""
     lane = window_lane(recipe.plan)
     layers = layer_launches(recipe, rows=rows, table_version=table_version, are_kept=False)
-    if not recipe.plan.inventory.has_head:
-        return layers
     return (*layers, launch_head(recipe, lane, rows=rows), launch_sample(recipe, lane, rows=rows))
 
 
 def layer_launches(recipe: Recipe, *, rows: int, table_version: int, are_kept: bool) -> tuple[Launch, ...]:
-    """From tokens, or from rows of the stage before, through all layers, in the verifier's buffers."""
+    """From tokens, or from rows of the stage before, through all layers, in the verifier's buffers. Rows that are
+    surely `are_kept` are a prompt's, and their reads of experts count for no reply and no swap."""
     lane = window_lane(recipe.plan)
     launches = [] if recipe.plan.inventory.first_layer else [launch_embed(recipe, lane, rows=rows)]
     for layer in range(recipe.plan.inventory.num_layers):
         experts = None
         if recipe.is_moe(layer):
-            experts = launch_window_experts(recipe, lane, layer=layer, rows=rows, table_version=table_version)
+            experts = launch_window_experts(
+                recipe, lane, layer=layer, rows=rows, table_version=table_version, is_counted=not are_kept
+            )
         launches.append(launch_mixer(recipe, lane, layer=layer, rows=rows, are_kept=are_kept))
         launches += feed_forward_launches(recipe, lane, layer=layer, rows=rows, experts=experts)
     return tuple(launches)

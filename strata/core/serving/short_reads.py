@@ -3,7 +3,8 @@
     fresh tokens   a b c d e f g        windows of 3 rows: read abc, read def; then the first window takes g
 
 A window that reads goes through the layers as any other, over the same table, and samples nothing: its rows are the
-prompt's, so all of them stand. The host gives each its position and tokens.
+prompt's, so all of them stand. The host gives each its position and tokens. Nobody counts which experts it reads: what
+is hot is judged by decode windows alone (`memory/residency.py`).
 """
 
 from strata.core.commands import Command, GraphLaunch, Launch, Stream

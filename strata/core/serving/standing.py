@@ -20,11 +20,11 @@ from strata.core.serving.steps import Check, Orders
 class Standing:
     """`serial` numbers the notices, so that no two tags are equal; `session` is what K/V holds, `parked` what host
     memory holds, `checkpoints` which states of the session it has; `cache` which blobs lie in the slots of the expert
-    cache; `table_version` the table published last. Three
-    kinds of loan may be out: `loan` of cache slots, `room` and `segments`; `checks` are still to be made of what comes
-    home of these. `is_broken`: a command failed since all was at rest, so what it was to write is anything; `ordered`:
-    the acts that are in the books once the shell says that they took place; `num_passes`: of one stage of several,
-    chunks and windows that it has begun since all were at rest."""
+    cache; `table_version` the table published last. Three kinds of loan may be out: `loan` of cache slots, `room` and
+    `segments`; `checks` are still to be made of what comes home of these. `is_broken`: a command failed since all was
+    at rest, so what it was to write is anything; `ordered`: the acts that are in the books once the shell says that
+    they took place; `num_passes`: of one stage of several, chunks and windows that it has begun since all were at
+    rest."""
 
     ledger: Ledger
     backing: Backing
@@ -74,9 +74,10 @@ class Standing:
         return booked if checkpoints is booked.checkpoints else replace(booked, checkpoints=checkpoints)
 
     def check(self) -> None:
-        """No swap is under way while anything is lent (`lending.md` 5, invariant 8)."""
+        """No swap is under way while anything is lent (`lending.md` 5, invariant 8). Where the act that closes a room
+        failed, the swap ordered behind it never began, and what it was to move is mended with the room."""
         self.ledger.check()
-        assert not (self.is_lending and (self.cache.moving or self.cache.landing)), self
+        assert self.is_broken or not (self.is_lending and (self.cache.moving or self.cache.landing)), self
 
 
 def first_standing(plan: Plan, cache: Residency) -> Standing:

@@ -25,9 +25,9 @@ def commit_graph(taken_rows: int) -> str:
     return f"commit {taken_rows}"
 
 
-def graph_rows(plan: Plan) -> range:
-    """How many rows a window may have."""
-    return range(1, 1 + plan.options.window_rows)
+def most_drafts(plan: Plan, *, num_left: int) -> int:
+    """Drafts that a window has rows for, of a reply that has `num_left` tokens to come."""
+    return min(plan.options.window_rows, num_left) - 1
 
 
 def next_rows(plan: Plan, *, position: int, num_left: int, num_given: int = 0) -> int:
@@ -35,12 +35,12 @@ def next_rows(plan: Plan, *, position: int, num_left: int, num_given: int = 0) -
     come: with `num_given` drafts of the host, or with those of the drafter. That one always drafts for a whole window,
     and its last step writes the cell of two positions before that of the last row: it stays off where the context ends
     before."""
-    most = graph_rows(plan)[-1]
+    most = most_drafts(plan, num_left=num_left)
     if plan.draft is None:
-        assert num_given < min(num_left, most), (num_given, num_left, most)
+        assert num_given <= most, (num_given, num_left, most)
         return 1 + num_given
-    has_cells = position + most - 3 < plan.options.context_tokens
-    return min(num_left, most) if has_cells else 1
+    has_cells = position + plan.options.window_rows - 3 < plan.options.context_tokens
+    return 1 + most if has_cells else 1
 
 
 def first_inputs(plan: Plan, request: GenerationRequest) -> Orders:
