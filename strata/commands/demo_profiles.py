@@ -5,11 +5,12 @@ smollm2       a mixture made of SmolLM2 on this machine: no drafter, so cache sl
 FILE          any other model, on a card of the same size
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from strata.commands import embedded_model
+from strata.config.values import ServeConfig
 
 SMOLLM2, STRATA_TINY = "smollm2", "strata-tiny"
 DEMO_FIXED = {"device": "twin", "port": "0"}
@@ -51,6 +52,12 @@ TINY_TURNS = (
 """The first is read on lent segments, the third in the room, the short ones by decode windows."""
 
 
+DRAFTER_OPTIONS = ("mtp", "spec")
+DRAFTER_SWITCHES = ("STRATA_MTP_ROOM_MIN", "STRATA_PREFILL_MTP_LOAN", "STRATA_PREFILL_HEAD_LOAN")
+ELASTIC_OPTIONS = ("vram-elastic", "twin-segment-kib")
+ELASTIC_SWITCHES = ("STRATA_PREFILL_ELASTIC_LOAN", "STRATA_PREFILL_MTP_LOAN", "STRATA_PREFILL_HEAD_LOAN")
+
+
 @dataclass(frozen=True, slots=True)
 class DemoProfile:
     """`options`: of the server, by name, as they would be written, flags True; `switches`: by variable. The turns take
@@ -61,6 +68,13 @@ class DemoProfile:
     turns: tuple[tuple[str, int], ...] = TURNS
     context_tokens: int = 256
     has_drafter: bool = False
+
+    def without(self, options: Container[str], switches: Container[str]) -> "DemoProfile":
+        return replace(
+            self,
+            options={name: value for name, value in self.options.items() if name not in options},
+            switches={name: value for name, value in self.switches.items() if name not in switches},
+        )
 
 
 ANY = DemoProfile({"vram": "256MiB", "ctx": "2048"})
@@ -88,6 +102,16 @@ TINY = DemoProfile(
     context_tokens=512,
     has_drafter=True,
 )
+
+
+def without_what_is_off(profile: DemoProfile, config: ServeConfig, set_by_user: Container[str]) -> DemoProfile:
+    """The demo of a user who turned the drafter or segments that move off, by variable, without what needs them."""
+    is_drafter_off = "STRATA_MTP" in set_by_user and config.mtp is None
+    if profile.has_drafter and (is_drafter_off or ("STRATA_SPEC" in set_by_user and config.window_rows < 2)):
+        profile = replace(profile.without(DRAFTER_OPTIONS, DRAFTER_SWITCHES), has_drafter=False)
+    if "STRATA_VRAM_ELASTIC" in set_by_user and not config.is_vram_elastic:
+        profile = profile.without(ELASTIC_OPTIONS, ELASTIC_SWITCHES)
+    return profile
 
 
 def choose_demo(name: str | None) -> tuple[DemoProfile, Path | None]:

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 from strata.commands.config_sources import Resolved, Source, Written, read_switches, resolve
-from strata.commands.demo_profiles import DEMO_FIXED, DEMO_OPTIONS, choose_demo
+from strata.commands.demo_profiles import DEMO_FIXED, DEMO_OPTIONS, choose_demo, without_what_is_off
 from strata.commands.embedded_model import model_or_embedded
 from strata.commands.option_table import variable_of
 from strata.commands.options import DemoOptions
@@ -35,15 +35,15 @@ def resolve_demo(arguments: argparse.Namespace) -> tuple[Resolved, DemoOptions]:
         name: value for name in DEMO_OPTIONS if (value := getattr(arguments, name)) is not None
     }
     written |= DEMO_FIXED
-    set_by_user = resolve("", written, os.environ).sources
-    serve_options = written | {
-        name: value for name, value in profile.options.items() if variable_of(name) not in set_by_user
-    }
-    switches = {name: value for name, value in profile.switches.items() if name not in set_by_user}
+    by_user = resolve("", written, os.environ)
+    profile = without_what_is_off(profile, by_user.config, by_user.sources)
+    options = {name: value for name, value in profile.options.items() if variable_of(name) not in by_user.sources}
+    switches = {name: value for name, value in profile.switches.items() if name not in by_user.sources}
+    serve_options = written | options
     resolved = _noticed(resolve("", serve_options, {**os.environ, **switches}))
     # What the demo has no option for can only be set in the environment, so that is how a refusal names it.
-    not_offered = {variable_of(name): Source.ENVIRONMENT for name in profile.options if name not in DEMO_OPTIONS}
-    resolved = replace(resolved, sources={**not_offered, **resolved.sources})
+    not_offered = {variable_of(name): Source.ENVIRONMENT for name in options if name not in DEMO_OPTIONS}
+    resolved = replace(resolved, sources={**resolved.sources, **not_offered})
     with named_by_source(resolved):
         refusals = check_config(resolved.config, command=Command.DEMO)
         _refuse([*refusals, *_check_demo(resolved.config, profile.context_tokens)])

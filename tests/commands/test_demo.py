@@ -15,6 +15,7 @@ import pytest
 from strata.cli import build_parser
 from strata.commands import child_server as child_server_module
 from strata.commands.child_server import ChildFailed, child_server
+from strata.commands.config_sources import Source
 from strata.commands.demo import serve_command, show
 from strata.commands.demo_profiles import ANY, DEMO_FIXED, MIXTURE, TINY, TURNS, DemoProfile
 from strata.commands.embedded_model import EMBEDDED
@@ -210,6 +211,31 @@ def test_environment_and_file_win_over_the_defaults_of_the_demo(clean: pytest.Mo
     config, options = options_of("--model", "smollm2", "--vram", "99MiB")
     assert (config.vram_bytes, config.context_tokens, config.min_cache_slots) == (99 * MIB, 300, 9)
     assert options.serve_options == {**DEMO_FIXED, "vram": "99MiB", "parked-mib": MIXTURE.options["parked-mib"]}
+
+
+@pytest.mark.parametrize(("name", "value"), [("STRATA_MTP", "0"), ("STRATA_SPEC", "1")])
+def test_without_a_drafter_the_demo_asks_for_nothing_that_needs_one(
+    clean: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    clean.setenv(name, value)
+    config, options = options_of()
+    assert config.mtp is None and not options.profile.has_drafter
+    switches = config.switches
+    assert switches.prefill_elastic_loan
+    assert not (switches.is_room_on or switches.prefill_mtp_loan or switches.prefill_head_loan)
+
+
+def test_without_segments_that_move_the_demo_keeps_its_room(clean: pytest.MonkeyPatch) -> None:
+    clean.setenv("STRATA_VRAM_ELASTIC", "0")
+    config, options = options_of()
+    assert config.switches.is_room_on and not config.switches.prefill_elastic_loan
+    assert options.profile.has_drafter and "twin-segment-kib" not in options.serve_options
+
+
+def test_what_the_demo_chose_is_named_as_the_user_could_change_it(clean: pytest.MonkeyPatch) -> None:
+    resolved, _ = resolve_demo(build_parser().parse_args(["demo", "--vram", "3MiB"]))
+    assert resolved.sources["STRATA_VRAM"] is Source.COMMAND_LINE
+    assert resolved.sources["STRATA_CACHE_MIN_SLOTS"] is Source.ENVIRONMENT
 
 
 def test_another_model_has_the_floor_of_any_server(clean: pytest.MonkeyPatch) -> None:
