@@ -118,7 +118,9 @@ class Drawer:
         self._shared: tuple[int, ...] = SHARED if is_cut_short else ALL_OR_NOTHING
         if geometry.context_tokens > SHORT_CONTEXT:
             self._fresh = STREAMED_FRESH if rng.random() < 0.6 else LONG_FRESH
-        self._replies, self._stop_rate = (WIDE_REPLIES, 0.4) if geometry.window_rows > 1 else (REPLIES, 0.2)
+        self._replies, self._stop_rate = LONGER_REPLIES if geometry.num_swaps else REPLIES, 0.2
+        if geometry.window_rows > 1:
+            self._replies, self._stop_rate = WIDE_REPLIES, 0.4
         self._times = TIMES
         self._bases: tuple[int, ...] = (0, 1, 2, 3)
         if geometry.parked_bytes and rng.random() < 0.5:
@@ -129,7 +131,6 @@ class Drawer:
         self._fresh += tuple(least + step for least in thresholds for step in (-1, 0, 0, 1))
         if geometry.drafter_experts and geometry.context_tokens > SHORT_CONTEXT:
             self._fresh += (1025, 1025, 2049)  # the last chunk streams too, and only then may a room's slot still fly
-        self._max_tokens = LONGER_REPLIES if geometry.num_swaps else REPLIES
         self._after: list[Sequence[int]] = [(0, 1, 2, 3, 5, 8, 13, 21, 40)]
         if geometry.drafter_experts:  # as far as the acts of both ways reach, and the acts of a room
             self._after += [range(60), range(4)]
@@ -208,10 +209,10 @@ class Drawn:
 def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> Drawn:
     """One world in seven has several stages (`draw_stages.py`). Of the others more than one in three has a drafter and
     lends more than cache slots, in one of four of the rest windows have drafts that are looked up, in one of four bytes
-    change when streams get there, in one of four some layers are
-    recurrent, in one of five programs need scratch, in one of four windows read what is short, in three of ten blobs
-    are exchanged, and three of ten have a scene; all are drawn apart, so that the other worlds are the same without. A
-    world that lacks what it could have has no scene either."""
+    change when streams get there, in one of four some layers are recurrent, in one of five programs need scratch, in
+    one of four windows read what is short, in three of ten blobs are exchanged, and three of ten have a scene; all are
+    drawn apart, so that the other worlds are the same without. A world that lacks what it could have has no scene
+    either; a scene draws its own world (`scenes.py`)."""
     rng = Random(seed)
     if with_all_loans and with_drawn_order and is_staged(seed):
         return Drawn(draw_stages(rng), Scene.NONE, rng)

@@ -111,6 +111,14 @@ def _with(decision: Decision, name: str, value: Any) -> Decision:
     return replace(decision, **values)
 
 
+def _with_one_card_fewer(geometry: Geometry, index: int) -> Geometry:
+    """Without split number `index`: the layers on both sides of it on one card, which has the bytes of both."""
+    sizes = [geometry.arena_bytes, *geometry.arenas]
+    sizes[index : index + 2] = [sum(sizes[index : index + 2])]
+    splits = geometry.splits[:index] + geometry.splits[index + 1 :]
+    return replace(geometry, splits=splits, arena_bytes=sizes[0], arenas=tuple(sizes[1:]))
+
+
 def _plainer(geometry: Geometry) -> Iterator[Geometry]:
     if geometry.delivery is not Delivery.ALL:
         yield replace(geometry, delivery=Delivery.ALL)
@@ -129,6 +137,14 @@ def _plainer(geometry: Geometry) -> Iterator[Geometry]:
         yield replace(geometry, window_rows=2)
     if geometry.short_read_tokens:
         yield replace(geometry, short_read_tokens=0)
+    if geometry.num_swaps:
+        yield replace(geometry, num_swaps=0, swap_windows=1)
+    if geometry.num_swaps > 1:
+        yield replace(geometry, num_swaps=1)
+    if geometry.swap_windows > 1:
+        yield replace(geometry, swap_windows=1)
+    for index in range(len(geometry.splits)):
+        yield _with_one_card_fewer(geometry, index)
     if geometry.work_bytes:
         yield replace(geometry, mixer_work_bytes=0, moe_work_bytes=0, ffn_work_bytes=0, has_slab=False)
     for field in fields(geometry):

@@ -25,7 +25,7 @@ class Scene(StrEnum):
     APART = "apart"  # a room beside an arena of its own, so that its slots go home before the read ends
     RESTART = "restart"  # servers one after another on one host pack, with other options
     CUTS = "cuts"  # prompts that end at, before and behind a checkpoint of the live session
-    SWAPS = "swaps"  # long replies to short prompts, in which blobs are exchanged behind every window
+    SWAPS = "swaps"  # long replies to short prompts, in which blobs are exchanged; the next server starts warm
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ HABITS = {
     Scene.APART: Habits((1025, 1025, 1026, 2049), (0, 0, 1), (0, 1), (5, 20)),
     Scene.RESTART: Habits((1, 17, 257, 300, 520), (0, 0, 100, 5000), (0, 1, 2), (5, 20, 30), restarts=0.35),
     Scene.CUTS: Habits((0, 0, 1, 17, 80), (0, 300, 5000), (0, 0, 1, 2), (9, 30)),
-    Scene.SWAPS: Habits((1, 1, 17, 300), (0, 0, 300, 5000), (0, 1), (1, 1, 2), faults=0.15),
+    Scene.SWAPS: Habits((1, 1, 17, 300), (0, 0, 300, 5000), (0, 1), (1, 1, 2), restarts=0.2, faults=0.15),
 }
 DRAWN_APART = (Scene.SWAPS,)
 """Played in worlds that have what they need."""

@@ -41,7 +41,6 @@ def check_geometry(geometry: Geometry) -> None:
     _require(geometry.num_checkpoints >= 0, f"num_checkpoints={geometry.num_checkpoints}")
     _require(0 <= geometry.num_swaps <= MAX_COPY_GROUP, f"num_swaps={geometry.num_swaps}, 0 to {MAX_COPY_GROUP}")
     _require(geometry.swap_windows >= 1, f"swap_windows={geometry.swap_windows}, 1 or more")
-    _require(1 <= geometry.window_rows <= MAX_WINDOW_ROWS, f"window_rows={geometry.window_rows}")
     starts, sizes = (0, *geometry.splits), (geometry.arena_bytes, *geometry.arenas)
     ends = (*geometry.splits, geometry.num_layers)
     _require(len(starts) == len(sizes), f"{len(starts)} runs of layers on {len(sizes)} cards")

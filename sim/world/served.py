@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 from sim.device import SimDevice, describe_twin
 from sim.symbolic import SymbolicPayload
@@ -96,12 +96,7 @@ class _Player:
     def __init__(self, trace: CommandTrace, plan: Plan, served: Served) -> None:
         self._plan, self._served = plan, served
         self._payload, self._runner = _make_card(trace, plan)
-        self._reuses = {
-            line: note.facts["tokens"] for (line, _), (_, note) in pairwise(_notes(trace)) if note.what == "reuses"
-        }
-        self._worthy = {
-            line: note.facts["drafts"] for (line, _), (_, note) in pairwise(_notes(trace)) if note.what == "worthy"
-        }
+        self._behind = {line: note for (line, _), (_, note) in pairwise(_notes(trace))}
         self._last = ""
         self._read_from = 0
         self._experts: tuple[int, ...] | None = None
@@ -121,14 +116,13 @@ class _Player:
         elif what == "gave":
             self._ids = tuple(facts["ids"])
         elif what == "counted":
-            self._play_reads(facts["reads"])
+            self._play_reads(line, facts["reads"])
         elif what == "cancelled":
             self._is_cancelled = True
         elif what in OUTCOMES:
             self._advance(line, what, facts)
         elif what == "goes on":
-            self._find_worthy(self._worthy.get(line, 0))
-            self._runner.resume(*facts["ids"])
+            self._go_on(line, facts["ids"])
         elif what == "ended":
             self._runner.end(num_taken=facts["taken"])
         elif what == "failure" and self._last in ("reuses", "read", "moved", "routed", "gave", "cancelled", "goes on"):
@@ -137,11 +131,22 @@ class _Player:
             self._runner.recover()
         self._last = what
 
-    def _play_reads(self, reads: Sequence[int]) -> None:
+    def _play_reads(self, line: int, reads: Sequence[int]) -> None:
         """How often the windows since the last time read each expert."""
         staged = self._payload.host(self._plan.staging.usage)
-        if len(staged) == 4 * len(reads):
-            staged[:] = struct.pack(f"<{len(reads)}i", *reads)
+        self._compare(line, f"reads of {len(staged) // 4} experts", f"reads of {len(reads)} experts")
+        staged[:] = struct.pack(f"<{len(reads)}i", *reads)
+
+    def _go_on(self, line: int, ids: Sequence[int]) -> None:
+        """With the drafts that were worth a row then; a failure may have come before that was known."""
+        behind = self._behind.get(line)
+        then = behind.facts["drafts"] if behind and behind.what == "worthy" else None
+        self._find_worthy(then or 0)
+        self._runner.resume(*ids)
+        now = self._runner.num_found
+        is_like_then = now is None if then is None else now is not None and then <= now
+        if behind and behind.what != "failure" and not is_like_then:
+            self._depart(line, f"{_found(now)} drafts found", f"{_found(then)} drafts worthy")
 
     def _begin(self, line: int, facts: Mapping[str, Any]) -> None:
         self._is_skipping = "prompt_ids" not in facts
@@ -151,7 +156,9 @@ class _Player:
         sampling = from_json(SamplingParams, facts["sampling"])
         request = GenerationRequest("r", tuple(facts["prompt_ids"]), facts["max_tokens"], sampling)
         if self._served.num_requests == 0 and facts["request"] > 1:
-            self._warm_up(request.prompt_ids[: self._reuses.get(line, 0)], but_not=request.prompt_ids)
+            behind = self._behind.get(line)
+            num_reused = behind.facts["tokens"] if behind and behind.what == "reuses" else 0
+            self._warm_up(request.prompt_ids[:num_reused], but_not=request.prompt_ids)
         self._served.num_requests += 1
         self._is_cancelled, self._experts = False, None
         self._read_from = self._runner.begin(request)
@@ -201,10 +208,31 @@ class _Player:
 
     def _compare(self, line: int, now: str, then: str) -> None:
         if now != then:
-            raise Departed(f"line {line}: {then} when it was recorded, {now} now; what follows cannot be compared")
+            self._depart(line, now, then)
+
+    def _depart(self, line: int, now: str, then: str) -> NoReturn:
+        raise Departed(f"line {line}: {then} when it was recorded, {now} now; what follows cannot be compared")
 
 
-def _make_card(trace: CommandTrace, plan: Plan) -> tuple[SymbolicPayload, Runner]:
+def _found(num_drafts: int | None) -> str:
+    return "no" if num_drafts is None else str(num_drafts)
+
+
+class _Follower(Runner):
+    """`num_found`: drafts of the window begun last, None where no drafter was asked how sure it is."""
+
+    num_found: int | None = None
+
+    def resume(self, *token_ids: int) -> None:
+        self.num_found = None
+        super().resume(*token_ids)
+
+    def _num_worthy(self, num_drafts: int) -> int:
+        self.num_found = num_drafts
+        return super()._num_worthy(num_drafts)
+
+
+def _make_card(trace: CommandTrace, plan: Plan) -> tuple[SymbolicPayload, _Follower]:
     description = describe_twin(
         arena_bytes=trace.sizes.arena_bytes,
         segment_bytes=trace.sizes.segment_bytes,
@@ -222,7 +250,7 @@ def _make_card(trace: CommandTrace, plan: Plan) -> tuple[SymbolicPayload, Runner
     terminators = tuple(trace.serving.get("terminators", ()))
     # Without bytes every digest is 0, of the card and of the pack.
     heat = tuple(trace.serving.get("heat", ()))
-    runner = Runner(device, Recipe(plan, reads), terminators, pause=_pause, digest=lambda data: 0, heat=heat)
+    runner = _Follower(device, Recipe(plan, reads), terminators, pause=_pause, digest=lambda data: 0, heat=heat)
     runner.start()
     return payload, runner
 

@@ -1,27 +1,13 @@
 """Drafts looked up in the conversation: a function of token ids alone."""
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.engine.lookup import LEAST_MATCH_TOKENS, LOOK_BACK_TOKENS, MOST_MATCH_TOKENS, MOST_PLACES, look_up
+from sim.world.looked_up import expected_drafts
+from strata.engine.lookup import LOOK_BACK_TOKENS, MOST_MATCH_TOKENS, MOST_PLACES, look_up
 
 IDS = st.lists(st.integers(0, 3), max_size=40)
-
-
-def naive(ids: Sequence[int], most: int) -> tuple[int, ...]:
-    """The rule, written by cutting lists: each earlier end, each length, the longest and then the latest."""
-    found = 0
-    for length in range(LEAST_MATCH_TOKENS, MOST_MATCH_TOKENS + 1):
-        for end in range(length, len(ids)):
-            if list(ids[end - length : end]) == list(ids[len(ids) - length :]):
-                found = end
-    text = list(ids)
-    for i in range(most if found else 0):
-        text.append(text[found + i])
-    return tuple(text[len(ids) :])
 
 
 @pytest.mark.parametrize(
@@ -46,9 +32,9 @@ def test_what_followed_the_last_tokens_is_drafted(text, most, drafts):
 
 
 @given(ids=IDS, most=st.integers(0, 7))
-def test_the_rule_is_the_naive_one(ids, most):
+def test_the_rule_is_the_one_that_the_twin_has_from_ids_alone(ids, most):
     drafts = look_up(ids, most=most)
-    assert drafts == naive(ids, most) == look_up(ids, most=7)[:most]
+    assert drafts == expected_drafts(ids, most=most) == look_up(ids, most=7)[:most]
     assert len(drafts) in (0, most)
 
 

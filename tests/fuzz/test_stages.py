@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -22,7 +23,8 @@ from strata.trace.entries import FaultKind
 from strata.trace.jsonl import TraceError
 from tests.engine.every_command import SHARDS, indexes_of
 
-NUM_WORLDS = 6
+FIRST_SEED, NUM_WORLDS = 346, 6
+"""From there the worlds show all of it soonest; whoever draws stages in another way looks for another place."""
 READ = 300
 HYBRID = replace(two_stages(), recurrent=(1, 3), num_checkpoints=2, parked_bytes=40_000)
 LENDING = replace(two_stages(), arena_bytes=6 << 14, arenas=(6 << 14,))
@@ -54,12 +56,11 @@ def words_of(driver: StagedDriver) -> list[list[str]]:
 
 @pytest.mark.slow
 def test_worlds_of_several_stages_hold_and_show_what_they_should() -> None:
-    tally, seeds = Tally(), (seed for seed in range(1000) if is_staged(seed))
+    tally, seeds = Tally(), (seed for seed in count(FIRST_SEED) if is_staged(seed))
     for _ in range(NUM_WORLDS):
         run_seed(next(seeds), tally)
     assert tally.failures == []
-    missed = {what for what in STAGED if not tally.sometimes[f"staged: {what}"]}
-    assert not missed - {"checkpoint used", "cancelled", "recovered", "room opened", "parked"}
+    assert [what for what in STAGED if not tally.sometimes[f"staged: {what}"]] == []
 
 
 @pytest.mark.slow
@@ -152,6 +153,14 @@ def test_everything_comes_home_whichever_command_fails_on_either_stage(
         assert driver.sometimes["staged: recovered"] == 1
         answered(driver, Begin(17, salt=1, max_tokens=2))
         assert driver.sometimes["staged: window answered"] >= 2
+
+
+def test_what_a_request_was_told_of_early_is_forgotten_when_the_next_begins() -> None:
+    driver = StagedDriver(LENDING)
+    answered(driver, Begin(READ))
+    assert any(runner._early for runner in driver.runner.runners)
+    driver.apply(Begin(17, salt=1))
+    assert not any(runner._early for runner in driver.runner.runners)
 
 
 def test_rows_that_are_written_over_or_taken_twice_are_seen() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.draw import draw_world, geometry_that_lends
+from fuzz.draw_stages import two_stages
 from fuzz.minimize import minimize
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop, Turn, from_json, to_json
@@ -91,3 +92,17 @@ def test_a_minimized_world_keeps_what_it_needs_and_nothing_else() -> None:
     assert rest == [Cancel()]
     assert (geometry.blob_bytes, geometry.num_experts, geometry.delivery) == ((5003,), 5, Delivery.ALL)
     assert geometry.recurrent == ()
+
+
+def test_a_minimized_world_has_one_card_and_no_swaps_unless_it_needs_them() -> None:
+    """Wherever cards are joined, the one has the bytes of both."""
+    staged = replace(two_stages(), splits=(1, 2), arenas=(2 << 17, 3 << 17))
+    geometry, _ = minimize(staged, (), lambda geometry, decisions: geometry.num_experts > 0)
+    assert (geometry.splits, geometry.arenas, geometry.arena_bytes) == ((), (), 6 << 17)
+    geometry, _ = minimize(staged, (), lambda geometry, decisions: geometry.splits != ())
+    assert len(geometry.splits) == len(geometry.arenas) == 1 and geometry.arena_bytes + geometry.arenas[0] == 6 << 17
+    swapping = replace(GEOMETRY, num_swaps=16, swap_windows=3)
+    geometry, _ = minimize(swapping, (), lambda geometry, decisions: geometry.num_swaps > 0)
+    assert (geometry.num_swaps, geometry.swap_windows) == (1, 1)
+    geometry, _ = minimize(swapping, (), lambda geometry, decisions: geometry.swap_windows > 2)
+    assert (geometry.num_swaps, geometry.swap_windows) == (1, 3)

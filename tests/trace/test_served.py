@@ -115,6 +115,8 @@ def test_blobs_are_exchanged_again_by_the_reads_that_were_counted(
     assert num_notes(trace, "counted") >= 5
     served = replay_served(trace)
     assert (served.num_requests, served.failure, served.departure) == (2, None, "")
+    few = replay_served(changed(trace, "counted", 0, reads=[1, 2, 3]))
+    assert "reads of 3 experts when it was recorded, reads of" in few.departure and few.failure is None
     monkeypatch.setattr(swapping, "Wait", lambda stream, event: Wait(stream.PROMPT, event))
     assert type(replay_served(trace).failure).__name__ in ("OrderError", "ContentMismatch")
 
@@ -241,3 +243,12 @@ def test_drafts_of_the_host_and_those_that_it_cuts_are_followed(tmp_path: Path, 
     assert (num_notes(trace, "worthy") > 3) is bool(least)
     served = replay_served(trace)
     assert (served.failure, served.departure) == (None, "")
+    if least:
+        more = replay_served(changed(trace, "worthy", 0, drafts=4)).departure
+        assert "4 drafts worthy when it was recorded, 3 drafts found now" in more
+        left_out = tuple(e for e in trace.entries if not (isinstance(e, Noted) and e.what == "worthy"))
+        fewer = replay_served(replace(trace, entries=left_out)).departure
+        assert "no drafts worthy when it was recorded, 3 drafts found now" in fewer
+        unsure = {**trace.serving["options"], "least_probability": 0.0}
+        never = replay_served(replace(trace, serving={**trace.serving, "options": unsure})).departure
+        assert "drafts worthy when it was recorded, no drafts found now" in never

@@ -216,7 +216,7 @@ class StagedDriver:
         self.sometimes["staged: window answered"] += 1
 
     def _leave(self) -> None:
-        """The client is gone; what was sampled last it never took."""
+        """The client is gone, with the token that was sampled last if there is one."""
         tokens = () if self._token is None else (self._token,)
         self._token = None
         self.runner.end(*tokens)

@@ -46,6 +46,10 @@ class StageRunner(Runner):
     def is_waiting(self) -> bool:
         return bool(self._awaits)
 
+    def clear(self) -> None:
+        """A request begins: nobody awaits what was told before."""
+        self._early.clear()
+
     def put(self, state: State) -> None:
         self._state = state
 
@@ -100,6 +104,8 @@ class StagedRunner:
         self._put()
 
     def begin(self, request: GenerationRequest) -> None:
+        for runner in self.runners:
+            runner.clear()
         self._step(self._all(Began(request)))
 
     def advance(self, stage: int) -> None:
