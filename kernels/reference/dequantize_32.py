@@ -47,10 +47,9 @@ def q4_1(data: Tensor, out: Tensor, scratch: Scratch) -> None:
 
 def q8_0(data: Tensor, out: Tensor, scratch: Scratch) -> None:
     num_blocks, blocks = data.numel() // 34, out.view(-1, 32)
-    scales = scratch.take("q8_0.scales", (num_blocks, 1))
-    scales.copy_(data.view(torch.float16).as_strided((num_blocks, 1), (17, 1), data.storage_offset() // 2))
     blocks.copy_(data.view(torch.int8).as_strided((num_blocks, 32), (34, 1), data.storage_offset() + 2))
-    blocks.mul_(scales)
+    # A product of f32 and f16 is one of f32.
+    blocks.mul_(data.view(torch.float16).as_strided((num_blocks, 1), (17, 1), data.storage_offset() // 2))
 
 
 def _tails(words: Tensor, num_blocks: int, *, head: int, length: int) -> Tensor:

@@ -14,7 +14,8 @@ from kernels.reference.scratch import Scratch
 
 @dataclass(frozen=True, slots=True)
 class ExpertWeights:
-    """One expert's matrices in file form: gate and up are [F, E], down is [E, F]."""
+    """One expert's matrices in file form: gate and up are [F, E], down is [E, F]. `gate_up`: gate and up as one matrix
+    [2 F, E], where up lies behind gate and both are of one type; it is then used in place of them."""
 
     gate: Tensor
     gate_type_id: int
@@ -23,6 +24,7 @@ class ExpertWeights:
     down: Tensor
     down_type_id: int
     ffn_size: int
+    gate_up: Tensor | None = None
 
 
 def chosen_slots(router_ids: Tensor, expert: int) -> Tensor:
@@ -56,10 +58,13 @@ def _expert(normed: Tensor, rows: Tensor, weights: ExpertWeights, scratch: Scrat
     count = rows.numel()
     x = scratch.take("experts.x", (BAND_ROWS, normed.shape[1]))[:count]
     torch.index_select(normed, 0, rows, out=x)
-    gate = scratch.take("experts.gate", (BAND_ROWS, weights.ffn_size))[:count]
-    up = scratch.take("experts.up", (BAND_ROWS, weights.ffn_size))[:count]
-    linear(x, weights.gate, weights.gate_type_id, gate, scratch)
-    linear(x, weights.up, weights.up_type_id, up, scratch)
+    both = scratch.take("experts.gate_up", (BAND_ROWS, 2 * weights.ffn_size))[:count]
+    gate, up = both[:, : weights.ffn_size], both[:, weights.ffn_size :]
+    if weights.gate_up is not None:
+        linear(x, weights.gate_up, weights.gate_type_id, both, scratch)
+    else:
+        linear(x, weights.gate, weights.gate_type_id, gate, scratch)
+        linear(x, weights.up, weights.up_type_id, up, scratch)
     silu_mul(gate, up, gate, scratch)
     linear(gate, weights.down, weights.down_type_id, x, scratch)
     return x

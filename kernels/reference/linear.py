@@ -41,14 +41,16 @@ def linear(
     stride = row_bytes(type_id, columns)
     assert weight.numel() == num_outputs * stride, (weight.numel(), num_outputs, columns, type_id)
     for start, stop in spans(rows, BAND_ROWS):
+        is_whole = stop - start == rows  # a view costs as much as a small product
+        x_band, out_band = (x, out) if is_whole else (x[start:stop], out[start:stop])
         num_blocks = -(-(stop - start) // ROW_BLOCK)
         inputs = scratch.take_set(_Lanes.of_inputs, num_blocks, columns)
         products = scratch.take_set(_Lanes.of_products, num_blocks, num_outputs)
-        _pack(x[start:stop], inputs)
+        _pack(x_band, inputs)
         _multiply(inputs, weight, stride, type_id, products, scratch)
         if bias is not None:
             products.whole.add_(bias.unsqueeze(1))
-        _unpack(products, out[start:stop], accumulate=accumulate)
+        _unpack(products, out_band, accumulate=accumulate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,10 @@ def _multiply(inputs: _Lanes, weight: Tensor, stride: int, type_id: int, product
     columns, num_outputs = inputs.whole.shape[1], products.whole.shape[1]
     for first, last in spans(num_outputs, tile_rows(columns)):
         tile = scratch.take("linear.tile", (last - first, columns))
-        dequantize(weight[first * stride : last * stride], type_id, tile, scratch)
+        is_whole = last - first == num_outputs
+        dequantize(weight if is_whole else weight[first * stride : last * stride], type_id, tile, scratch)
         for block, product in zip(inputs.each, products.each, strict=True):
-            torch.mm(tile, block, out=product[first:last])
+            torch.mm(tile, block, out=product if is_whole else product[first:last])
 
 
 def _pack(x: Tensor, inputs: _Lanes) -> None:

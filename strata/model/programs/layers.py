@@ -216,6 +216,8 @@ def _blobs(
     memory: Memory, layout: BlobLayout, chosen: list[int], addresses: list[int]
 ) -> Iterator[tuple[int, ExpertWeights]]:
     """Each expert with its matrices, views of the bytes at its address."""
+    end_bytes = layout.gate.offset_bytes + layout.gate.size_bytes
+    is_joined = (layout.up.offset_bytes, layout.up.type_id) == (end_bytes, layout.gate.type_id)
     for expert, address in zip(chosen, addresses, strict=True):
         blob = memory.view(address, layout.size_bytes)
         gate, up, down = (
@@ -223,4 +225,5 @@ def _blobs(
             for part in (layout.gate, layout.up, layout.down)
         )
         types = (layout.gate.type_id, layout.up.type_id, layout.down.type_id)
-        yield expert, ExpertWeights(gate, types[0], up, types[1], down, types[2], layout.gate.rows)
+        gate_up = blob[layout.gate.offset_bytes : end_bytes + layout.up.size_bytes] if is_joined else None
+        yield expert, ExpertWeights(gate, types[0], up, types[1], down, types[2], layout.gate.rows, gate_up)
