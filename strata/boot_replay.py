@@ -102,9 +102,7 @@ def replay_on_card(trace: CommandTrace, *, has_twin: bool) -> tuple[Played | Non
     try:
         from strata.replay_card import ReplayCard  # needs triton
     except ImportError as error:
-        raise ConfigError(
-            f"device=cuda refused: {error}; in the checkout: pip install -e '.[gpu]'"
-        ) from error
+        raise ConfigError(f"device=cuda refused: {error}; in the checkout: pip install -e '.[gpu]'") from error
     twin = play_on_twin(trace) if has_twin else None
     card = ReplayCard()
     try:

@@ -1,9 +1,8 @@
 """Files that a server replaces as a whole or not at all, for its owner alone: whether they may be, and how."""
 
 import os
+import tempfile
 from pathlib import Path
-
-OWNER_ONLY = 0o600
 
 
 def check_target(path: Path, *, kind: str) -> str:
@@ -31,10 +30,12 @@ def _holds_something_else(path: Path) -> bool:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """As a whole, for its owner alone. Raises OSError, and then leaves what was there."""
-    half = path.with_name(f"{path.name}.part")
-    half.unlink(missing_ok=True)  # what is there already could be open to others, or lead elsewhere
-    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    half.replace(path)
+    """As a whole, for its owner alone, whoever else replaces it meanwhile: the last one stays. Raises OSError, and then
+    leaves what was there."""
+    descriptor, half = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part", text=True)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(half).replace(path)
+    finally:
+        Path(half).unlink(missing_ok=True)

@@ -63,6 +63,8 @@ def load_usage(path: Path, spec: ModelSpec) -> tuple[int, ...]:
     """Heat of each blob, flat [layers, experts]; () where there is no such file yet. Raises ConfigError for a file that
     is none of this model's."""
     try:
+        if path.is_fifo():
+            raise _refused(path, "is a pipe, which would be waited for")
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
@@ -78,8 +80,9 @@ def load_usage(path: Path, spec: ModelSpec) -> tuple[int, ...]:
         raise _refused(path, "is damaged, or no file of expert usage: it is not JSON") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise _refused(path, "is no file of expert usage")
-    if document.get("version") != VERSION:
-        raise _refused(path, f"has version={document.get('version')!r}, this program reads version={VERSION}")
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise _refused(path, f"has version={json.dumps(version)[:40]}, this program reads version={VERSION}")
     model = document.get("model")
     if not isinstance(model, dict) or model.get("digest") != model_digest(spec):
         raise _refused(path, "is of another model: its routers are not this one's")

@@ -247,6 +247,7 @@ class Driver:
     def _advance(self) -> None:
         assert self._request is not None and self._reply is not None
         if self._reply.tokens:
+            self._checkpoints.note_landed()
             if self._reply.is_full:
                 self._end()
             else:
@@ -261,7 +262,8 @@ class Driver:
         finally:
             if self.card.runner._state is not before:  # what was awaited has come, whatever failed behind it
                 self._note_moved(before)
-        self._checkpoints.note_landed()
+        if self.card.runner._state is not before:  # a window that has sampled is looked at with the next step
+            self._checkpoints.note_landed()
         match outcome:
             case HasClosed():
                 if not self._is_cancelled:

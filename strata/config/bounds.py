@@ -52,7 +52,7 @@ def check_values(config: ServeConfig) -> Iterator[Refusal]:
 
 
 def _check_least_probability(config: ServeConfig) -> Iterator[Refusal]:
-    value = f"{config.least_probability:g}"
+    value = repr(config.least_probability)
     if not 0 <= config.least_probability <= 1:
         yield _refuse("draft-p-min", value, "0 to 1")
     elif config.least_probability and config.mtp is None:

@@ -16,9 +16,7 @@ def load_api() -> Any:
     try:
         from cuda.bindings import driver
     except ImportError as error:
-        raise ConfigError(
-            f"device=cuda refused: {error}; in the checkout: pip install -e '.[gpu]'"
-        ) from error
+        raise ConfigError(f"device=cuda refused: {error}; in the checkout: pip install -e '.[gpu]'") from error
     return driver
 
 

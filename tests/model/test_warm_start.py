@@ -1,6 +1,7 @@
 """The file of `--warm-start`: what is written is what is read, and what is another model's or damaged is refused."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,7 @@ DAMAGES: dict[str, tuple[str, Change]] = {
     "another format": ("is no file of expert usage", lambda d: d.update(format="strata trace")),
     "no format": ("is no file of expert usage", lambda d: d.pop("format")),
     "a later version": ("has version=2, this program reads version=1", lambda d: d.update(version=2)),
+    "a version that is a truth value": ("has version=true", lambda d: d.update(version=True)),
     "another model": ("is of another model", lambda d: d["model"].update(digest="0" * 64)),
     "no model": ("is of another model", lambda d: d.pop("model")),
     "a row too few": ("it has no row for each of 3 layers", lambda d: d["heat"].pop()),
@@ -120,6 +122,9 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, spec: ModelSpec, monkeyp
         load_usage(tmp_path, spec)
     with pytest.raises(ConfigError, match="cannot be read"):
         load_usage(tmp_path / "a\0b", spec)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="is a pipe"):
+        load_usage(tmp_path / "pipe", spec)
     save_usage(tmp_path / "usage.json", spec, heat_of(spec))
     monkeypatch.setattr("strata.warm_start.MAX_FILE_BYTES", 9)
     with pytest.raises(ConfigError, match="more than 9 B"):
