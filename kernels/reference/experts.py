@@ -1,30 +1,16 @@
 """Routed experts, grouped by expert: each chosen expert's bytes are read once for all rows that chose it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from kernels.reference.activation import silu_mul
-from kernels.reference.blocks import BAND_ROWS, spans
+from kernels.reference.blocks import BAND_ROWS, ROW_BLOCK, spans
+from kernels.reference.expert_weights import ExpertWeights
 from kernels.reference.linear import linear
 from kernels.reference.scratch import Scratch
-
-
-@dataclass(frozen=True, slots=True)
-class ExpertWeights:
-    """One expert's matrices in file form: gate and up are [F, E], down is [E, F]. `gate_up`: gate and up as one matrix
-    [2 F, E], where up lies behind gate and both are of one type; it is then used in place of them."""
-
-    gate: Tensor
-    gate_type_id: int
-    up: Tensor
-    up_type_id: int
-    down: Tensor
-    down_type_id: int
-    ffn_size: int
-    gate_up: Tensor | None = None
+from kernels.reference.small_experts import most_together, small_experts
 
 
 def chosen_slots(router_ids: Tensor, expert: int) -> Tensor:
@@ -45,12 +31,22 @@ def experts(
     normed: f32 [rows, E]; router_ids: int32 [rows, K]; expert_rows: f32 [rows, K, E]."""
     used = router_ids.shape[1]
     slots_out = expert_rows.view(-1, expert_rows.shape[2])
+    together: list[tuple[list[int], ExpertWeights]] = []
     for expert, weights in chosen:
         slots = chosen_slots(router_ids, expert)
+        most = most_together(weights.ffn_size, normed.shape[1]) if weights.gate_up is not None else 0
+        if router_ids.shape[0] <= ROW_BLOCK and most > 1:
+            together.append((slots.tolist(), weights))
+            if len(together) == most:
+                small_experts(normed, together, used, slots_out, scratch)
+                together.clear()
+            continue
         for start, stop in spans(slots.numel(), BAND_ROWS):
             band = slots[start:stop]
             result = _expert(normed, band // used, weights, scratch)
             slots_out.index_copy_(0, band, result)
+    if together:
+        small_experts(normed, together, used, slots_out, scratch)
 
 
 def _expert(normed: Tensor, rows: Tensor, weights: ExpertWeights, scratch: Scratch) -> Tensor:

@@ -14,7 +14,8 @@ from torch import Tensor
 from kernels.reference.activation import silu_mul
 from kernels.reference.attention import attention
 from kernels.reference.combine import combine
-from kernels.reference.experts import ExpertWeights, experts
+from kernels.reference.expert_weights import ExpertWeights
+from kernels.reference.experts import experts
 from kernels.reference.linear import linear
 from kernels.reference.rms_norm import rms_norm
 from kernels.reference.rope import rope

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bench.inputs import set_scales
-from kernels.reference.experts import ExpertWeights
+from kernels.reference.expert_weights import ExpertWeights
 from kernels.reference.kv_cells import cell_bytes, read_cells, write_cells
 from kernels.reference.scratch import Scratch
 from kernels.triton.formats import BF16, F16, F32, FLOAT_TYPES, packed_bytes

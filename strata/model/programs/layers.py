@@ -19,7 +19,8 @@ from kernels.reference.attention import attention
 from kernels.reference.blocks import BAND_ROWS, spans
 from kernels.reference.combine import combine
 from kernels.reference.embed import embed
-from kernels.reference.experts import ExpertWeights, experts
+from kernels.reference.expert_weights import ExpertWeights
+from kernels.reference.experts import experts
 from kernels.reference.kv_cells import BlockCells, Cells
 from kernels.reference.rms_norm import rms_norm
 from kernels.reference.rope import rope
