@@ -100,6 +100,7 @@ class Card:
         """What the programs would have left in staging before the next look at it. `num_standing`: rows of a window
         that stand, drawn where it is None."""
         counts = [self.rng.choice((0, 0, 1, 5)) for _ in range(self.plan.inventory.num_experts)]
+        counts[0] = counts[0] or int(not any(counts))  # a router chooses somebody
         staged = self.payload.host(self.plan.staging.router_counts)
         staged[:] = struct.pack(f"<{len(counts)}i", *counts)
         result = self.payload.host(self.plan.staging.result)

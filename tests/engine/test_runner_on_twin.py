@@ -1,7 +1,7 @@
 """Everything the machine submits, judged by the twin: ownership, definedness, contents and every missing edge."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sim.errors import TwinError
@@ -19,6 +19,7 @@ def card(options: PlanOptions = OPTIONS, *, seed: int = 0, **rest: object) -> Ca
     return symbolic_card(small_inventory(), options, arena_bytes=2 * MIB, seed=seed, **rest)  # type: ignore[arg-type]
 
 
+@example(num_tokens=2, ring_slots=1, num_cache_slots=2, chunk_tokens=256, cancel=None, seed=47)
 @given(
     num_tokens=st.integers(1, 700),
     ring_slots=st.integers(1, 9),
