@@ -47,10 +47,10 @@ from strata.engine.counts import CacheFacts, RunnerCounts, cache_facts, with_act
 from strata.engine.graphs import start_graphs
 from strata.engine.lookup import LOOK_BACK_TOKENS, look_up
 from strata.engine.read_facts import with_geometry, with_takeover
+from strata.engine.recovery import until_mended
 from strata.engine.results import DigestOf, num_worthy, routed_experts, verify
 from strata.engine.updates import NO_READ, DraftFacts, ReadFacts
 
-MAX_RECOVERIES = 3
 TOLD_SCRATCH_BYTES = 4 * MIB
 """A class of at least so much that a slab would have saved is told of (`lending.md` 3.3)."""
 log = logging.getLogger(__name__)
@@ -266,18 +266,9 @@ class Runner:
 
     def recover(self) -> None:
         """After a DeviceError: drain what is open and take back what is lent, so that the next request finds
-        everything at rest. A command that fails on this way too is tried again; a device that fails MAX_RECOVERIES
-        times is lost, and its DeviceError is raised."""
-        for attempt in range(1, MAX_RECOVERIES + 1):
-            try:
-                self._recover_once()
-            except DeviceLost:
-                raise
-            except DeviceError:
-                if attempt == MAX_RECOVERIES:
-                    raise
-            else:
-                return
+        everything at rest. A command that fails on this way too is tried again; a device on which that
+        fails too often is lost, and its DeviceError is raised."""
+        until_mended(self._recover_once)
 
     def _recover_once(self) -> None:
         """What is told of while the streams drain failed before, and is mended with the rest."""

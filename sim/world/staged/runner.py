@@ -7,7 +7,6 @@ Only the twin has several cards yet (`docs/design.md` 5), so this is no part of 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from strata.core.errors import DeviceError, DeviceLost
 from strata.core.memory.planner import Plan
 from strata.core.serving.launches import Recipe
 from strata.core.serving.machine import Machine
@@ -16,7 +15,8 @@ from strata.core.serving.request import GenerationRequest
 from strata.core.serving.states import Closing, Reading, State, landed
 from strata.core.serving.steps import Arrived, Began, Broke, Continued, Ended, Orders, Routed
 from strata.device import Device
-from strata.engine.runner import MAX_RECOVERIES, Runner
+from strata.engine.recovery import until_mended
+from strata.engine.runner import Runner
 
 Handed = Callable[[int, Orders], None]
 
@@ -123,16 +123,7 @@ class StagedRunner:
         return self.runners[-1].sampled()
 
     def recover(self) -> None:
-        for attempt in range(1, MAX_RECOVERIES + 1):
-            try:
-                self._recover_once()
-            except DeviceLost:
-                raise
-            except DeviceError:
-                if attempt == MAX_RECOVERIES:
-                    raise
-            else:
-                return
+        until_mended(self._recover_once)
 
     def _recover_once(self) -> None:
         self._step(tuple(runner.broke() for runner in self.runners))
