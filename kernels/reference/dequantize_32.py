@@ -47,7 +47,7 @@ def q4_1(data: Tensor, out: Tensor, scratch: Scratch) -> None:
 
 def q8_0(data: Tensor, out: Tensor, scratch: Scratch) -> None:
     num_blocks, blocks = data.numel() // 34, out.view(-1, 32)
-    blocks.copy_(data.view(torch.int8).as_strided((num_blocks, 32), (34, 1), data.storage_offset() + 2))
+    blocks.copy_(_tails(data.view(torch.int8), num_blocks, head=2, length=34))
     # A product of f32 and f16 is one of f32.
     blocks.mul_(data.view(torch.float16).as_strided((num_blocks, 1), (17, 1), data.storage_offset() // 2))
 

@@ -1,6 +1,7 @@
-"""Files that a server will write: judged before anything is loaded, and never over something else."""
+"""Files that a server will write: judged before anything is loaded, never over something else, and always whole."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from strata.commands import serve
 from strata.config.values import ServeConfig
 from strata.core.errors import ConfigError
-from strata.output_file import check_target
+from strata.output_file import check_target, replace_file
 
 CONFIG = ServeConfig(model="model.gguf")
 
@@ -54,3 +55,16 @@ def test_one_file_cannot_be_trace_and_expert_usage(tmp_path: Path) -> None:
     (said,) = refusals(trace_file=str(path), warm_start_file=str(tmp_path / "sub" / ".." / "both.json"))
     assert said.startswith("warm-start refused: ") and said.endswith("give --warm-start another file")
     serve._check_files(replace(CONFIG, trace_file=str(path), warm_start_file=str(tmp_path / "usage.json")))
+
+
+def test_of_two_writers_at_once_each_leaves_a_whole_file(tmp_path: Path) -> None:
+    path, texts = tmp_path / "file", ("{" + "a" * 4000 + "}", "{" + "b" * 9000 + "}")
+
+    def write(text: str) -> None:
+        for _ in range(100):
+            replace_file(path, text)
+            assert path.read_text(encoding="utf-8") in texts
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write, texts))
+    assert list(tmp_path.iterdir()) == [path]

@@ -22,20 +22,19 @@ taken back and refilled (`lending.md` 4, 6-8). A refill that fails is broken and
 does not know is our mistake and raises; nothing has changed then.
 """
 
-import struct
 from dataclasses import dataclass, replace
 
 from strata.core.commands import Copy, CopyPair, Record, Stream, Wait
 from strata.core.lending.loan import reserve
 from strata.core.lending.room import Room
-from strata.core.memory.layout import INT32_BYTES, PromptLayout
+from strata.core.memory.layout import PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
 from strata.core.serving.border import begin_pass, pass_window
 from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend
 from strata.core.serving.chunk import Addresses, ChunkState, Residents, open_chunk, run_ahead
 from strata.core.serving.conversations import Takeover
-from strata.core.serving.inputs import pack_header
+from strata.core.serving.inputs import pack_header, token_rows
 from strata.core.serving.launches import Recipe, launch_embed, prompt_lane
 from strata.core.serving.layers import order_layers, routed
 from strata.core.serving.parking import Parking, Restoring, park, restore, save_state, take_over
@@ -249,20 +248,13 @@ class Machine:
         rows = min(layout.chunk_tokens, self._next_end(at, request) - start)
         chunk = open_chunk(self.recipe, layout, resident, start=start, rows=rows, ring=ring)
         chunk, copies = run_ahead(self.plan, chunk)
-        ids = request.prompt_ids[start : start + rows]
-        tokens = staging.prompt_tokens.part(offset_bytes=0, size_bytes=rows * INT32_BYTES)
-        uploads: tuple[Upload, ...] = (
-            Upload(staging.prompt_header, pack_header(start)),
-            Upload(tokens, struct.pack(f"<{rows}i", *ids)),
-        )
-        inputs: tuple[CopyPair, ...] = (
-            CopyPair(staging.prompt_header, lane.whole(lane.buffers.header)),
-            CopyPair(tokens, lane.rows_of(lane.buffers.tokens, rows)),
-        )
+        given = [token_rows(staging.prompt_tokens, lane.buffers.tokens, request.prompt_ids[start : start + rows])]
         if self.plan.draft is not None:
-            behind = staging.next_tokens.part(offset_bytes=0, size_bytes=rows * INT32_BYTES)
-            uploads += (Upload(behind, struct.pack(f"<{rows}i", *request.prompt_ids[start + 1 : start + rows + 1])),)
-            inputs += (CopyPair(behind, lane.rows_of(lane.buffers.next_tokens, rows)),)
+            behind = request.prompt_ids[start + 1 : start + rows + 1]
+            given.append(token_rows(staging.next_tokens, lane.buffers.next_tokens, behind))
+        uploads = (Upload(staging.prompt_header, pack_header(start)), *(upload for upload, _ in given))
+        header = CopyPair(staging.prompt_header, lane.whole(lane.buffers.header))
+        inputs = (header, *(CopyPair(source, lane.whole(target)) for _, (source, target) in given))
         cleared = clear_state(self.plan, lane.stream) if start == 0 else ()
         at, entry = begin_pass(self.plan, self.before, at, lane, rows=rows)
         embed = () if entry.handed else (launch_embed(self.recipe, lane, rows=rows),)
