@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fuzz.draw import Drawn, draw_world, geometry_that_lends
+from fuzz.garbage import swept_between_worlds
 from sim.world.decisions import Decision
 from sim.world.driver import Driver
 from sim.world.geometry import Geometry
@@ -93,7 +94,9 @@ def run_campaign(first_seed: int, is_over: Callable[[Tally], bool]) -> Tally:
     """Seeds from `first_seed` on, until `is_over`, which is asked before every run."""
     tally = Tally()
     seed = first_seed
-    while not is_over(tally):
-        run_seed(seed, tally)
-        seed += 1
+    with swept_between_worlds() as sweep:
+        while not is_over(tally):
+            run_seed(seed, tally)
+            sweep()
+            seed += 1
     return tally

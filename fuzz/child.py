@@ -62,19 +62,22 @@ def _hang(signum: int, frame: FrameType | None) -> None:
 
 def _search(options: argparse.Namespace, deadline: float) -> dict[str, Any]:
     from fuzz.campaign import Tally, run_seed
+    from fuzz.garbage import swept_between_worlds
 
     tally, runs = Tally(), 0
-    while time.process_time() < options.seconds and time.monotonic() < deadline and runs < options.max_runs:
-        signal.setitimer(signal.ITIMER_VIRTUAL, RUN_CPU_SECONDS)
-        failure = run_seed(
-            options.seed + runs, tally, with_drawn_order=not options.at_once, with_all_loans=not options.slots_only
-        )
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        runs += 1
-        if failure is not None:
-            report: dict[str, Any] = {"detected": True, "runs": runs, "steps": tally.steps, "seed": failure.seed}
-            report |= {"kind": failure.kind, "message": failure.message}
-            return report | ({"trace": _minimized(failure, options.mutants)} if options.minimize else {})
+    with swept_between_worlds() as sweep:
+        while time.process_time() < options.seconds and time.monotonic() < deadline and runs < options.max_runs:
+            signal.setitimer(signal.ITIMER_VIRTUAL, RUN_CPU_SECONDS)
+            failure = run_seed(
+                options.seed + runs, tally, with_drawn_order=not options.at_once, with_all_loans=not options.slots_only
+            )
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            runs += 1
+            sweep()
+            if failure is not None:
+                report: dict[str, Any] = {"detected": True, "runs": runs, "steps": tally.steps, "seed": failure.seed}
+                report |= {"kind": failure.kind, "message": failure.message}
+                return report | ({"trace": _minimized(failure, options.mutants)} if options.minimize else {})
     return {"detected": False, "runs": runs, "steps": tally.steps}
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from fuzz.draw import FRESH, draw_world, geometry_that_lends
+from fuzz.garbage import swept_between_worlds
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop, Turn
 from sim.world.geometry import OTHER_OPTIONS
@@ -107,6 +108,7 @@ def run_rules(seed: int, is_over: Callable[[RuleTally], bool], *, rules_a_world:
         def __init__(self) -> None:
             super().__init__()
             tally.worlds += 1
+            sweep()
 
         def _apply(self, decision: Decision) -> None:
             tally.rules += 1
@@ -122,12 +124,13 @@ def run_rules(seed: int, is_over: Callable[[RuleTally], bool], *, rules_a_world:
         suppress_health_check=list(HealthCheck),
     )
     began = time.process_time()
-    while not tally.failure and not is_over(tally):
-        try:
-            run_state_machine_as_test(seeded(seed)(Counted), settings=chosen)
-        except Exception as error:  # whatever a driver raises is what is looked for
-            notes = getattr(error, "__notes__", [])
-            tally.failure = "\n".join((f"{type(error).__name__}: {error}", *notes))
-        seed += 1
-        tally.cpu_seconds = time.process_time() - began
+    with swept_between_worlds() as sweep:
+        while not tally.failure and not is_over(tally):
+            try:
+                run_state_machine_as_test(seeded(seed)(Counted), settings=chosen)
+            except Exception as error:  # whatever a driver raises is what is looked for
+                notes = getattr(error, "__notes__", [])
+                tally.failure = "\n".join((f"{type(error).__name__}: {error}", *notes))
+            seed += 1
+            tally.cpu_seconds = time.process_time() - began
     return tally

@@ -11,6 +11,7 @@ write makes equal melts into one cell again. Knows nothing of what the facts mea
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Content:
 
 
 UNNAMED = Content(None)
+named = lru_cache(maxsize=4096)(Content)
+"""The same few names are left again and again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,13 +70,14 @@ class Cell:
 class Cells:
     """Every byte of [0, size_bytes) lies in exactly one cell. `num_cuts` counts the cells that were split."""
 
-    __slots__ = ("_cells", "_starts", "num_cuts", "size_bytes")
+    __slots__ = ("_at", "_cells", "_starts", "num_cuts", "size_bytes")
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
         self.num_cuts = 0
         self._starts = [0]
         self._cells = [Cell(0, size_bytes)]
+        self._at = {0: self._cells[0]}  # the cell that starts there
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -82,6 +86,9 @@ class Cells:
         """The cells of [start, end), the first of which begins and the last of which ends there."""
         if start >= end:
             return []
+        cell = self._at.get(start)
+        if cell is not None and cell.end == end:
+            return [cell]
         starts, cells = self._starts, self._cells
         first = bisect_right(starts, start) - 1
         if starts[first] != start:
@@ -94,10 +101,15 @@ class Cells:
 
     def meeting(self, start: int, end: int) -> Iterator[tuple[int, int, Cell]]:
         """(start, end, cell) of every cell that meets [start, end), the numbers cut to it. Cuts nothing."""
-        if start < end:
-            first = bisect_right(self._starts, start) - 1
-            for cell in self._cells[first : bisect_left(self._starts, end, first)]:
-                yield max(start, cell.start), min(end, cell.end), cell
+        for cell in self.met(start, end):
+            yield max(start, cell.start), min(end, cell.end), cell
+
+    def met(self, start: int, end: int) -> list[Cell]:
+        """Every cell that meets [start, end), whole."""
+        if start >= end:
+            return []
+        first = bisect_right(self._starts, start) - 1
+        return self._cells[first : bisect_left(self._starts, end, first)]
 
     def melt(self, start: int, end: int) -> None:
         """Cells that meet [start, end) have changed: neighbours among them of which the same is known become one."""
@@ -107,6 +119,7 @@ class Cells:
         for cell in cells[1:]:
             if kept[-1].is_like(cell):
                 kept[-1].end = cell.end
+                del self._at[cell.start]
             else:
                 kept.append(cell)
         if len(kept) < len(cells):
@@ -115,6 +128,7 @@ class Cells:
 
     def _split(self, index: int, at: int) -> None:
         assert at <= self.size_bytes, (at, self.size_bytes)
-        self._cells.insert(index + 1, self._cells[index].split(at))
+        self._at[at] = rest = self._cells[index].split(at)
+        self._cells.insert(index + 1, rest)
         self._starts.insert(index + 1, at)
         self.num_cuts += 1

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from sim.cells import Content
+from sim.cells import Content, named
 from sim.clock import VirtualClock, work_of
 from sim.errors import GraphError, PackError, UnknownProgram
 from sim.faults import Faults, targets_of
@@ -295,18 +295,23 @@ class SimDevice:
             whole_start = self._shadow.host.check_name(pair.source, content.name, by)
             if whole_start is not None and content.name is not None:
                 start_bytes = pair.target.extent.offset_bytes - (pair.source.offset_bytes - whole_start)
-                return Content(content.name, start_bytes)
+                return named(content.name, start_bytes)
         return content
 
     def _launch(self, node: Node, by: Operation, replay: GraphLaunch | None = None) -> None:
         """`replay`: the launch of the graph that this one is a node of, on whose stream and table it runs."""
         launch, shadow = node.launch, self._shadow
-        self._check_program(launch)
-        versions = [replay.table_version if replay else read.version for read in node.table_reads]
-        tables = [shadow.check_table(version, by) for version in versions]
+        if launch.program not in self._programs:
+            self._check_program(launch)
+        tables = [
+            shadow.check_table(replay.table_version if replay else read.version, by) for read in node.table_reads
+        ]
         shadow.access(by, reads=node.reads, writes=launch.writes, tables=tables)
         scope = LaunchScope(self._description, by, reads=node.reads, writes=launch.writes, tables=tables)
-        self._then(replay.stream if replay else launch.stream, partial(self._run, launch, scope))
+        if self._queues is None:
+            self._run(launch, scope)
+        else:
+            self._queues.add(replay.stream if replay else launch.stream, partial(self._run, launch, scope))
 
     def _run(self, launch: Launch, scope: LaunchScope) -> None:
         self._payload.run(self._programs[launch.program], launch.args, scope)

@@ -7,7 +7,7 @@ before any of it is noted, so a refused command leaves the shadow as it was.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from sim.cells import UNNAMED, Cell, Content
+from sim.cells import NOBODY, UNNAMED, Cell, Content, named
 from sim.errors import OrderError
 from sim.host import WRITABLE, HostShadow
 from sim.streams import Clocks, Operation
@@ -36,6 +36,7 @@ class Shadow:
         self.host = HostShadow(sizes, manifest)
         self._writable = tuple(self.host.writable.values())
         self.tables = Tables(self.clocks, self.vram.cells)
+        self._arena, self._range_bytes = self.vram.cells, description.range_bytes
 
     def access(
         self,
@@ -48,20 +49,23 @@ class Shadow:
     ) -> None:
         """Check all, then note all: a refused command leaves no mark. `tables` are checked already. `contents`: what
         each write leaves, one for each of `writes`; by default what its access names."""
-        cells = self._cut((*reads, *writes), by)
-        read_cells, write_cells = cells[: len(reads)], cells[len(reads) :]
-        for side, found in zip(reads, read_cells, strict=True):
-            self._check_read(found, side, by)
-        for side, found in zip(writes, write_cells, strict=True):
-            self._check_write(found, side, by)
+        read_cells, write_cells = self._cut(reads, writes, by)
+        clock = self.clocks.of(by.actor)
+        if not self._is_plain(reads, read_cells, clock, are_read=True):
+            for side, found in zip(reads, read_cells, strict=True):
+                self._check_read(found, side, by)
+        if not self._is_plain(writes, write_cells, clock, are_read=False):
+            for side, found in zip(writes, write_cells, strict=True):
+                self._check_write(found, side, by)
         for table in tables:
             self.tables.note_read(table, by)
         for found in read_cells:
             self.clocks.note_read(found, by)
         for found, content in zip(write_cells, contents or map(content_of, writes), strict=True):
-            self._note_write(found, by)
             for cell in found:
-                cell.content = content
+                cell.write, cell.reads, cell.content = by, (), content
+                if cell.readers:
+                    self.tables.note_write(cell)
         # Only now: two writes of one command may meet, and what has melted is no cell of the second any more.
         for side, found in zip(writes, write_cells, strict=True):
             if len(found) > 1:
@@ -118,18 +122,62 @@ class Shadow:
         self._note_write(cells, by)
         return cells
 
-    def _cut(self, sides: Sequence[Side], by: Operation) -> list[list[Cell]]:
+    def _cut(
+        self, reads: Sequence[Side], writes: Sequence[Side], by: Operation
+    ) -> tuple[list[list[Cell]], list[list[Cell]]]:
         """The cells of each side, none of which is cut by another one's."""
-        before = self._num_cuts()
-        cells = [self._cells(side, by) for side in sides]
-        return cells if self._num_cuts() == before else [self._cells(side, by) for side in sides]
+        before, cells = self._num_cuts(), self._cells
+        found = [cells(side, by) for side in reads], [cells(side, by) for side in writes]
+        if self._num_cuts() == before:
+            return found
+        return [cells(side, by) for side in reads], [cells(side, by) for side in writes]
 
     def _num_cuts(self) -> int:
         staging, parked = self._writable
         return self.vram.cells.num_cuts + staging.num_cuts + parked.num_cuts
 
     def _cells(self, side: Side, by: Operation) -> list[Cell]:
-        return self.vram.cut(side.extent, by) if isinstance(side, Access) else self.host.cut(side, by)
+        if isinstance(side, HostExtent):
+            return self.host.cut(side, by)
+        extent = side.extent
+        start = extent.offset_bytes
+        end = start + extent.size_bytes
+        return self._arena.cut(start, end) if end <= self._range_bytes else self.vram.cut(extent, by)
+
+    def _is_plain(self, reads: Sequence[Side], cells: list[list[Cell]], clock: list[int], *, are_read: bool) -> bool:
+        """What nearly all accesses are, at one glance: nothing in them that a check could refuse. Whatever is not plain
+        is checked in full, which says what is wrong, if anything is."""
+        mappings, segment_bytes = self.vram.mappings, self.vram.segment_bytes
+        for side, found in zip(reads, cells, strict=True):
+            owner = expected = None
+            if isinstance(side, Access):
+                owner, expected, extent = side.owner, side.content, side.extent
+                start, size = extent.offset_bytes, extent.size_bytes
+                last = (start + size - 1) // segment_bytes
+                if owner == NOBODY or not size or None in mappings[start // segment_bytes : last + 1]:
+                    return False
+            elif side.space is HostSpace.PACK:
+                if not are_read or not self.host.is_sealed:
+                    return False
+            for cell in found:
+                write = cell.write
+                if write is not None and write.tick > clock[write.actor]:
+                    return False
+                if owner is not None and cell.owner != owner:
+                    return False
+                if are_read:
+                    content = cell.content
+                    if content is None or (expected is not None and content is not UNNAMED and content.name != expected):
+                        return False
+                    if content.start_bytes is not None and len(found) > 1:
+                        return False
+                elif cell.readers:
+                    return False
+                else:
+                    for read in cell.reads:
+                        if read.tick > clock[read.actor]:
+                            return False
+        return True
 
     def _check_read(self, cells: list[Cell], side: Side, by: Operation) -> None:
         if isinstance(side, Access):
@@ -161,7 +209,7 @@ class Shadow:
 
 
 def content_of(side: Side) -> Content:
-    return UNNAMED if isinstance(side, HostExtent) or side.content is None else Content(side.content)
+    return UNNAMED if isinstance(side, HostExtent) or side.content is None else named(side.content)
 
 
 def check_group(pairs: Iterable[CopyPair], by: Operation) -> None:

@@ -39,7 +39,7 @@ class Vram:
         self.segment_bytes = segment_bytes
         self.num_segments = num_segments
         self.num_maps = 0
-        self._mappings: list[Mapping | None] = [None] * (range_bytes // segment_bytes)
+        self.mappings: list[Mapping | None] = [None] * (range_bytes // segment_bytes)
         self._homes: dict[int, Extent] = {}
         self.num_changes = 0  # maps, unmaps and transfers: whoever keeps a view of them can see that it is old
         self.cells = Cells(range_bytes)
@@ -73,8 +73,8 @@ class Vram:
         if not size:
             return
         first, last = start // self.segment_bytes, (start + size - 1) // self.segment_bytes
-        if None in self._mappings[first : last + 1]:
-            place = self._mappings.index(None, first)
+        if None in self.mappings[first : last + 1]:
+            place = self.mappings.index(None, first)
             hole = Extent(place * self.segment_bytes, self.segment_bytes)
             raise MappingError(
                 f"{by} refused: {_bytes(extent)} touches {_bytes(hole)}, which no segment backs; "
@@ -134,7 +134,7 @@ class Vram:
                 f"{_bytes(self._homes[command.segment_index])}; unmap it there first",
                 command,
             )
-        found = self._mappings[extent.offset_bytes // self.segment_bytes]
+        found = self.mappings[extent.offset_bytes // self.segment_bytes]
         if found is not None:
             raise MappingError(
                 f"{by} refused: {_bytes(extent)} is already backed by segment_index={found.segment_index}; "
@@ -146,7 +146,7 @@ class Vram:
         self.num_maps += 1
         self.num_changes += 1
         place = command.extent.offset_bytes // self.segment_bytes
-        self._mappings[place] = Mapping(command.segment_index, self.num_maps)
+        self.mappings[place] = Mapping(command.segment_index, self.num_maps)
         self._homes[command.segment_index] = command.extent
 
     def check_unmap(self, command: Unmap, by: Operation) -> None:
@@ -155,9 +155,9 @@ class Vram:
 
     def unmap(self, command: Unmap, cells: list[Cell]) -> None:
         place = command.extent.offset_bytes // self.segment_bytes
-        mapping = self._mappings[place]
+        mapping = self.mappings[place]
         assert mapping is not None
-        self._mappings[place] = None
+        self.mappings[place] = None
         del self._homes[mapping.segment_index]
         self.num_changes += 1
         poison(cells)  # so whatever is mapped here next starts undefined too
@@ -180,15 +180,20 @@ class Vram:
     def backing(self, extent: Extent) -> tuple[Mapping | None, ...]:
         """What backs each segment that `extent` meets, in address order."""
         places = self._segments(extent)
-        return tuple(self._mappings[places.start : places.stop])
+        return tuple(self.mappings[places.start : places.stop])
 
     def owner_rows(self, extent: Extent) -> tuple[OwnerRow, ...]:
         """(start, end, owner) of each run in `extent`, whatever the generations."""
-        rows: list[OwnerRow] = []
-        for start, end, cell in self.cells.meeting(extent.offset_bytes, extent.end_bytes):
-            if rows and rows[-1][2] == cell.owner:
-                start = rows.pop()[0]
-            rows.append((start, end, cell.owner))
+        end_bytes, rows = extent.end_bytes, []
+        since, owner = extent.offset_bytes, None
+        for cell in self.cells.met(extent.offset_bytes, end_bytes):
+            if cell.owner != owner:
+                if owner is not None:
+                    rows.append((since, cell.start, owner))
+                    since = cell.start
+                owner = cell.owner
+        if owner is not None:
+            rows.append((since, end_bytes, owner))
         return tuple(rows)
 
     def content_rows(self, extent: Extent) -> tuple[tuple[int, int, Content | None], ...]:
@@ -203,7 +208,7 @@ class Vram:
     def mapped_parts(self, extent: Extent) -> Iterator[Extent]:
         """The pieces of `extent` that are backed, in address order."""
         places = self._segments(extent)
-        for is_hole, run in groupby(places, key=lambda place: self._mappings[place] is None):
+        for is_hole, run in groupby(places, key=lambda place: self.mappings[place] is None):
             if not is_hole:
                 first, *rest = run
                 start = max(extent.offset_bytes, first * self.segment_bytes)

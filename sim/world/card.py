@@ -138,8 +138,7 @@ class WorldDevice(SimDevice):
 
     def backing(self) -> tuple[int | None, ...]:
         """The physical segment under each place, behind the arena too."""
-        found = self._shadow.vram.backing(Extent(0, self.describe().range_bytes))
-        return tuple(None if mapping is None else mapping.segment_index for mapping in found)
+        return tuple([None if mapping is None else mapping.segment_index for mapping in self._shadow.vram.mappings])
 
     @property
     def num_changes(self) -> int:

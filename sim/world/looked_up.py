@@ -9,12 +9,16 @@ LEAST_TOKENS, MOST_TOKENS = 2, 8
 
 
 def expected_drafts(ids: Sequence[int], *, most: int) -> tuple[int, ...]:
-    """Each earlier end of a run, the longest first and then the latest; behind the end the text goes on in itself."""
-    found = 0
-    for length in range(LEAST_TOKENS, MOST_TOKENS + 1):
-        for end in range(length, len(ids)):
-            if ids[end - length : end] == ids[len(ids) - length :]:
-                found = end
+    """The latest of the longest earlier runs that end as `ids` do; behind the end the text goes on in itself."""
+    longest, found = LEAST_TOKENS - 1, 0
+    for end in range(len(ids) - 1, 0, -1) if most > 0 else ():
+        length = 0
+        while length < min(end, MOST_TOKENS) and ids[end - 1 - length] == ids[-1 - length]:
+            length += 1
+        if length > longest:
+            longest, found = length, end
+        if longest == MOST_TOKENS:
+            break
     text = list(ids)
     for index in range(most if found else 0):
         text.append(text[found + index])

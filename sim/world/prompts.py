@@ -19,8 +19,8 @@ def request_of(
         base = prompts[(decision.base - 1) % len(prompts)]
     shared = base[: min(decision.shared, context_tokens - 2)]
     num_fresh = max(1 - len(shared), min(decision.fresh, context_tokens - 1 - len(shared)))
-    fresh = ((decision.salt * 31 + 7 * i + len(shared)) % VOCAB_SIZE for i in range(num_fresh))
-    ids = (*shared, *fresh)
+    first = decision.salt * 31 + len(shared)
+    ids = (*shared, *[token % VOCAB_SIZE for token in range(first, first + 7 * num_fresh, 7)])
     sampling = SamplingParams(
         seed=decision.salt,
         min_tokens=decision.salt % 3,

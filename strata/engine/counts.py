@@ -107,14 +107,20 @@ def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan,
     classes = counts.scratch_classes
     for command in commands:
         if isinstance(command, Launch):
-            classes |= {write.extent.size_bytes for write in command.writes if write.owner == SCRATCH}
+            for write in command.writes:
+                if write.owner == SCRATCH:
+                    classes |= {write.extent.size_bytes}
+        elif not isinstance(command, Copy):
+            continue
         if isinstance(command, Copy) and command.stream is Stream.COPY:
             for pair in command.pairs:
                 _count_copy(more, pair.target, num_layers=plan.inventory.num_layers, is_lent=is_lent)
         elif isinstance(command, Copy):
             for pair in command.pairs:
-                more["parked_bytes"] += _parked_bytes(pair.target, plan)
-                more["unparked_bytes"] += _parked_bytes(pair.source, plan)
+                if parked_bytes := _parked_bytes(pair.target, plan):
+                    more["parked_bytes"] += parked_bytes
+                if unparked_bytes := _parked_bytes(pair.source, plan):
+                    more["unparked_bytes"] += unparked_bytes
         elif isinstance(command, Launch) and command.program == programs.EXPERTS:
             owners = [read.owner for read in command.reads if isinstance(read, Access) and _is_blob(read)]
             hits = owners.count(CACHE)
