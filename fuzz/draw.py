@@ -13,7 +13,7 @@ from fuzz.draw_stages import StagedDrawer, draw_stages, is_staged
 from fuzz.scenes import HABITS, MIN_DECISIONS, OPENING_FRESH, Scene, draw_scene, draw_stage
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
-from sim.world.geometry import OTHER_OPTIONS, VOCAB_SIZE, Delivery, Geometry
+from sim.world.geometry import MAX_EXPERTS, OTHER_OPTIONS, VOCAB_SIZE, Delivery, Geometry
 from sim.world.worlds import AnyDriver
 from strata.core.errors import Refusal
 from strata.core.units import align_up
@@ -208,7 +208,7 @@ class Drawn:
 
 def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> Drawn:
     """One world in seven has several stages (`draw_stages.py`). Of the others more than one in three has a drafter and
-    lends more than cache slots, in one of four of the rest windows have drafts that are looked up, in one of four bytes
+    lends more than cache slots, in one of four windows have drafts, the drafter's or looked up, in one of four bytes
     change when streams get there, in one of four some layers are recurrent, in one of five programs need scratch, in
     one of four windows read what is short, in three of ten blobs are exchanged, and three of ten have a scene; all are
     drawn apart, so that the other worlds are the same without. A world that lacks what it could have has no scene
@@ -246,14 +246,19 @@ def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool
             geometry, recurrent=recurrent, num_checkpoints=apart.choice((0, 1, 2, 2, 5)) if recurrent else 0
         )
     wide = Random(f"windows of {seed}")
-    if with_all_loans and not geometry.drafter_experts and wide.random() < WIDE_SHARE:
+    if with_all_loans and geometry.drafter_experts <= MAX_EXPERTS and wide.random() < WIDE_SHARE:
         geometry = _with_wide_windows(geometry, wide.choice((2, 3, 4, 8)))
+        if geometry.drafts:
+            geometry = replace(geometry, least_draft_percent=wide.choice((0, 0, 50)))
     return Drawn(geometry, scene, rng)
 
 
 def _with_wide_windows(geometry: Geometry, window_rows: int) -> Geometry:
-    """On a card that has as much memory more as their logits take; `geometry` where those have no plan."""
+    """On a card that has as much memory more as their logits take, and what a drafter works in; `geometry` where those
+    have no plan."""
     more_bytes = window_rows * (4 * VOCAB_SIZE + 256)
+    if geometry.drafter_experts:
+        more_bytes += 8 * geometry.context_tokens + 4 * VOCAB_SIZE + window_rows * 512 + 4096
     arena_bytes = align_up(geometry.arena_bytes + more_bytes, geometry.segment_bytes)
     wide = replace(geometry, window_rows=window_rows, arena_bytes=arena_bytes)
     return geometry if isinstance(wide.plan(), Refusal) else wide

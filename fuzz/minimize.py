@@ -132,7 +132,9 @@ def _plainer(geometry: Geometry) -> Iterator[Geometry]:
     if geometry.is_reread:
         yield replace(geometry, is_reread=False)
     if geometry.window_rows > 1:
-        yield replace(geometry, window_rows=1)
+        yield replace(geometry, window_rows=1, least_draft_percent=0)
+    if geometry.least_draft_percent:
+        yield replace(geometry, least_draft_percent=0)
     if geometry.window_rows > 2:
         yield replace(geometry, window_rows=2)
     if geometry.short_read_tokens:

@@ -14,11 +14,12 @@ from sim.streams import Operation
 from sim.world.geometry import EMBEDDING, Delivery, Geometry
 from sim.world.loan_checks import Journal, check_block_is_back, check_start
 from sim.world.loans import Home, Lent, what_is_lent
-from sim.world.model import drafter_parts, head_parts, masters, trunk_blobs
+from sim.world.model import masters, model_of, trunk_blobs
 from sim.world.pairs import Pairs
 from sim.world.plain_bytes import PlainBytes
-from sim.world.programs import DRAFT, WrongBytes, numbered_from, world_programs
-from sim.world.slab_checks import check_region, workplace_of
+from sim.world.programs import DRAFT, world_programs
+from sim.world.rows import WrongBytes
+from sim.world.slab_checks import check_region
 from sim.world.swap_checks import SwapWatch
 from sim.world.table_checks import check_published, check_unpublished
 from strata.core import programs
@@ -256,7 +257,7 @@ class WorldDevice(SimDevice):
         if isinstance(command, Launch) and command.stream is Stream.PROMPT:
             if command.program in MIXERS and command.args.layer == 0:  # type: ignore[union-attr]
                 self.journal.chunks.append(command.args.buffers.max_rows)  # type: ignore[union-attr]
-            self.journal.workplaces.add(workplace_of(command))
+            self.journal.note_launch(command)
         if isinstance(command, (Map, Unmap, Transfer)) and self.lent is not None:
             self.journal.words.append(self.lent.word(command))
 
@@ -336,13 +337,10 @@ def build_card(
     weights = [(home, f"weight {name}") for name, home in plan.pack.weights.items()]
     manifest += [row for row in weights if row[1] not in named]
     blobs = trunk_blobs(geometry)
-    head, drafter = head_parts(geometry, plan), drafter_parts(geometry, plan)
-    first = geometry.first_layer
-    whole = {(first + layer, expert): blob for (layer, expert), blob in blobs.items()}
-    model = world_programs(whole, num_experts=geometry.num_experts, head=head, drafter=drafter)
+    model = model_of(geometry, plan)
     args = LayerArgs(geometry.num_layers, 1, plan.verifier.buffers)
-    drafting = Launch(Stream.DRAFTER, DRAFT, args, tuple(part.access for part in drafter), ())
-    device = device_class(description, payload, geometry, numbered_from(first, model), manifest, drafting)
+    drafting = Launch(Stream.DRAFTER, DRAFT, args, tuple(part.access for part in model.drafter), ())
+    device = device_class(description, payload, geometry, world_programs(model), manifest, drafting)
     device.seal()
     asked = device if keep is None else RecordingDevice(device, keep, ask_fault=device.last_fault)
     runner = make_runner(asked, Recipe(plan, _dense_reads(geometry)), TERMINATORS, device.pause)
@@ -356,4 +354,9 @@ def _dense_reads(geometry: Geometry) -> dict[tuple[str, int | None], tuple[str, 
         for program in (programs.ATTENTION, programs.RECURRENT, programs.ROUTER, programs.FFN)
     }
     head = tuple(item.name for item in geometry.heads) or (EMBEDDING,)
-    return reads | {(programs.EMBED, None): (EMBEDDING,), (programs.HEAD, None): head}
+    reads |= {(programs.EMBED, None): (EMBEDDING,), (programs.HEAD, None): head}
+    if geometry.drafts:
+        reads |= {(program, geometry.num_layers): () for program in (*MIXERS, programs.ROUTER, programs.DRAFT_KV)}
+        reads[programs.DRAFT_INPUT, None] = tuple(item.name for item in geometry.draft_weights)
+        reads[programs.DRAFT_HEAD, None] = tuple(item.name for item in geometry.draft_heads) or head
+    return reads

@@ -16,6 +16,7 @@ from sim.errors import TwinError
 from sim.world.card import PLANTED, Card, Faults, PlantedFault, make_card
 from sim.world.checkpoints import CheckpointWatch
 from sim.world.checks import AtStart, BookWatch, check_rest, is_out, look
+from sim.world.drafted import DrafterWatch
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.errors import WorldFault
 from sim.world.geometry import Geometry
@@ -77,7 +78,8 @@ class Driver:
         self._reply: ReplyWatch | None = None
         self._is_torn = False  # some layers have read what lies behind them, others not
         self._books = BookWatch(card)
-        self._parked = ParkedWatch(card)
+        self._drafter = DrafterWatch(card)
+        self._parked = ParkedWatch(card, self._drafter)
         self._checkpoints = CheckpointWatch(card)
         self._takeover: Expectation | None = None
         self._loans = LoanWatch(card, self._start)
@@ -214,7 +216,7 @@ class Driver:
         request = request_of(decision, context_tokens=context_tokens, held=self._held, prompts=self._prompts)
         self._prompts = [request.prompt_ids, *self._prompts[: PROMPTS_KEPT - 1]]
         self._request, self._is_cancelled = request, False
-        self._reply = ReplyWatch(self.card.geometry, request)
+        self._reply = ReplyWatch(self.card.geometry, request, self._drafter)
         resumable = self._checkpoints.best(self._held, request.prompt_ids)
         self._takeover = takeover = self._parked.expect(
             self._held, request.prompt_ids, resumable=resumable, is_torn=self._is_torn
@@ -276,6 +278,7 @@ class Driver:
             case HasRead(read_tokens):
                 if not len(self._held) <= read_tokens < len(self._request.prompt_ids):
                     raise WorldFault(f"{read_tokens} tokens are read of {len(self._request.prompt_ids)}")
+                self._drafter.note_read(self._request.prompt_ids, len(self._held), read_tokens)
                 has_moved_on = isinstance(before, Reading | ShortReading) and read_tokens > len(self._held)
                 self._held = self._request.prompt_ids[:read_tokens]
                 if has_moved_on:  # behind a conversation that came back nothing was read yet
@@ -327,6 +330,7 @@ class Driver:
         if self.card.runner._state.at.is_lending:
             raise WorldFault("nothing is open, and a loan is")
         check_rest(self.card, self._start)
+        self._drafter.check_rest(len(self._held))
         self._parked.check_rest()
         self._checkpoints.check_rest(self._held)
         self.sometimes["checkpoint evicted"] = self._checkpoints.num_evicted

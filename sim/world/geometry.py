@@ -48,7 +48,7 @@ class Geometry:
     What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent. Then what programs of a
     chunk work in, bytes a row, whether that comes out of the tail of a loan, how many fresh tokens windows read, and
     how many blobs of the cache are exchanged every `swap_windows` windows; `window_rows`: how many rows a window may
-    have, which is more than one only where no drafter would have to fill them. Last, cards: `splits` are the first
+    have; a drafter fills them with drafts that it finds likely by `least_draft_percent` or more. Last, cards: `splits` are the first
     layers of all stages but the first, () for one card; `arenas` their bytes, `arena_bytes` being the first one's.
     `first_layer` and `has_head` are those of a part."""
 
@@ -85,6 +85,7 @@ class Geometry:
     num_swaps: int = 0
     swap_windows: int = 1
     window_rows: int = 1
+    least_draft_percent: int = 0
     splits: tuple[int, ...] = ()
     arenas: tuple[int, ...] = ()
     first_layer: int = 0
@@ -142,6 +143,16 @@ class Geometry:
     def can_rewind(self) -> bool:
         """Whether a conversation can be taken up before its end."""
         return not any(self.is_recurrent(layer) for layer in range(len(self.blob_bytes)))
+
+    @property
+    def drafts(self) -> bool:
+        """Whether the drafter drafts, and so has cells of its own."""
+        return self.drafter_experts > 0 and self.window_rows > 1
+
+    @property
+    def num_caches(self) -> int:
+        """Layers that have K/V, the drafter's included."""
+        return sum(not self.is_recurrent(layer) for layer in range(self.num_layers)) + self.drafts
 
     @property
     def num_layers(self) -> int:
@@ -268,5 +279,6 @@ def _plan(geometry: Geometry) -> Plan | Refusal:
         has_slab=geometry.has_slab,
         num_swaps=geometry.num_swaps,
         swap_windows=geometry.swap_windows,
+        least_probability=geometry.least_draft_percent / 100,
     )
     return plan_card(geometry.inventory(), geometry.arena_bytes, options)

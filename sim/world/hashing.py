@@ -1,6 +1,7 @@
 """The arithmetic that the world's model and its oracle share, and nothing else that they do."""
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from zlib import crc32
 
@@ -31,3 +32,19 @@ def mix(mark: int, program: str, layer: int) -> int:
 
 def last_cell(cells: bytes) -> int:
     return int(struct.unpack("<I", cells[-4:])[0])
+
+
+def draft_rows(rows: Sequence[int], tokens: Sequence[int]) -> list[int]:
+    """What a drafter takes in: each hidden row with the token behind it."""
+    return [(row * _FACTOR + token + 1) & _WORD for row, token in zip(rows, tokens, strict=True)]
+
+
+def draft_cells(rows: Sequence[int], position: int) -> bytes:
+    """The drafter's cells from `position` on."""
+    words = [(row + _FACTOR * place) & _WORD for place, row in enumerate(rows, position)]
+    return struct.pack(f"<{len(words)}I", *words)
+
+
+def likelihood(mark: int) -> float:
+    """What a drafter says of its draft: a quarter, a half, three quarters or nothing."""
+    return (mark >> 8) % 4 / 4

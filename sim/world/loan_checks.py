@@ -30,8 +30,8 @@ from sim.world.loans import (
     comes,
     goes,
 )
-from sim.world.slab_checks import Workplace
-from strata.core.commands import Access, Copy, CopyPair
+from sim.world.slab_checks import Workplace, workplace_of
+from strata.core.commands import Access, Copy, CopyPair, Launch
 from strata.core.extent import Extent
 from strata.core.memory.policy import NEVER
 from strata.core.units import align_up
@@ -50,7 +50,20 @@ class Journal:
     homes: list[Extent] = field(default_factory=list)
     num_windows: int = 0
     chunks: list[int] = field(default_factory=list)
-    workplaces: set[Workplace] = field(default_factory=set)
+    worked: dict[tuple[str, int], Launch] = field(default_factory=dict)
+
+    @property
+    def workplaces(self) -> set[Workplace]:
+        return set(map(workplace_of, self.worked.values()))
+
+    @property
+    def has_worked(self) -> bool:
+        """Whether any program had something to work in."""
+        return any(launch.args.buffers.scratch.size_bytes for launch in self.worked.values())  # type: ignore[union-attr]
+
+    def note_launch(self, launch: Launch) -> None:
+        """One for each program and pass stands for all, and keeps its buffers, so that their number is no other's."""
+        self.worked[launch.program, id(launch.args.buffers)] = launch  # type: ignore[union-attr]
 
     def note_copy(self, command: Copy, *, drafter_layer: int) -> None:
         for pair in command.pairs:

@@ -9,7 +9,8 @@ from zlib import crc32
 
 from sim.world.geometry import Geometry
 from sim.world.loan_checks import block_blobs
-from sim.world.programs import Part
+from sim.world.programs import Model
+from sim.world.rows import Part
 from strata.core.commands import Access
 from strata.core.extent import HostExtent
 from strata.core.inventory import WeightItem
@@ -39,6 +40,27 @@ def trunk_blobs(geometry: Geometry) -> dict[tuple[int, int], bytes]:
         if size_bytes
         for expert in range(geometry.num_experts)
     }
+
+
+def model_of(geometry: Geometry, plan: Plan) -> Model:
+    """What the programs of a card know."""
+    first, drafter_layer = geometry.first_layer, geometry.layers.stop
+    blobs = {(first + layer, expert): blob for (layer, expert), blob in trunk_blobs(geometry).items()}
+    if geometry.drafts:
+        for expert in range(geometry.drafter_experts):
+            blobs[drafter_layer, expert] = blob_bytes_of(drafter_layer, expert, geometry.drafter_blob_bytes)
+    heads = geometry.draft_heads or (geometry.heads if geometry.drafter_experts else ())
+    return Model(
+        blobs,
+        geometry.num_experts,
+        head_parts(geometry, plan),
+        drafter_parts(geometry, plan),
+        [_part(plan, item) for item in geometry.draft_weights],
+        [_part(plan, item) for item in heads],
+        first_layer=first,
+        drafter_layer=drafter_layer if geometry.drafter_experts else -1,
+        drafter_experts=geometry.drafter_experts,
+    )
 
 
 def masters(geometry: Geometry, plan: Plan) -> list[tuple[HostExtent, str, bytes]]:

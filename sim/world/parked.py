@@ -7,6 +7,7 @@ from struct import Struct
 
 from sim.world.card import Card
 from sim.world.checks import WorldFault
+from sim.world.drafted import DrafterWatch
 from sim.world.geometry import STATE_BYTES, Geometry
 from sim.world.hashing import FIRST_CELL, chain, last_cell, pack_ids
 from strata.core.extent import HostExtent, HostSpace
@@ -43,8 +44,8 @@ class Expectation:
 class ParkedWatch:
     """`_order`: ids of what is parked, by when it was used last, from what was seen to happen."""
 
-    def __init__(self, card: Card) -> None:
-        self._card = card
+    def __init__(self, card: Card, drafter: DrafterWatch) -> None:
+        self._card, self._drafter = card, drafter
         self._order: list[Ids] = []
 
     def expect(self, held: Ids, prompt: Ids, *, resumable: int = 0, is_torn: bool = False) -> Expectation:
@@ -89,7 +90,9 @@ class ParkedWatch:
         """What was awaited in `before` has come."""
         if isinstance(before, Parking):
             self._order.append(expected.held)
+            self._drafter.note_parked(expected.held)
         elif isinstance(before, Restoring) and expected.found is not None:
+            self._drafter.note_restored(expected.found, expected.kept, expected.read_from)
             self._order.remove(expected.found)
             self._order.append(expected.found)
 
@@ -112,7 +115,7 @@ class ParkedWatch:
             raise WorldFault(f"parked conversations end at {end_bytes}, the budget is {geometry.parked_bytes} B")
         for ids, place in places.items():
             whole = HostExtent(HostSpace.PARKED, place.offset_bytes, state_bytes(geometry, len(ids)))
-            if bytes(self._card.payload.host(whole)) != cells_of(geometry, ids):
+            if bytes(self._card.payload.host(whole)) != cells_of(geometry, ids, self._drafter.parked(ids)):
                 raise WorldFault(f"{len(ids)} tokens parked at {place} have other cells than their ids say")
 
     def _check_is_parking(self, expected: Expectation, *, is_parking: bool) -> None:
@@ -156,8 +159,7 @@ class ParkedWatch:
 def state_bytes(geometry: Geometry, num_tokens: int) -> int:
     """Of a conversation of `num_tokens`, or of a part of one behind its first tokens."""
     num_recurrent = sum(geometry.is_recurrent(layer) for layer in range(len(geometry.blob_bytes)))
-    num_attending = len(geometry.blob_bytes) - num_recurrent
-    return HALVES * CELL_BYTES * num_attending * num_tokens + STATE_BYTES * num_recurrent
+    return HALVES * CELL_BYTES * geometry.num_caches * num_tokens + STATE_BYTES * num_recurrent
 
 
 def shared_tokens(left: Ids, right: Ids) -> int:
@@ -169,11 +171,13 @@ def _lengths(conversations: list[Ids] | Places) -> list[int]:
     return [len(ids) for ids in conversations]
 
 
-def cells_of(geometry: Geometry, ids: Ids) -> bytes:
-    """K and V of each layer that attends, which are equal in this model, then the state of each that does not."""
+def cells_of(geometry: Geometry, ids: Ids, drafter: bytes = b"") -> bytes:
+    """K and V of each layer that attends, which are equal in this model, then those of a drafter, then the state of each
+    that does not."""
     tokens, first = pack_ids(ids), FIRST_CELL + geometry.first_layer
     attending = [layer for layer in range(geometry.num_layers) if not geometry.is_recurrent(layer)]
-    return b"".join(HALVES * chain(first + layer, tokens) for layer in attending) + states_of(geometry, ids)
+    cells = b"".join(HALVES * chain(first + layer, tokens) for layer in attending)
+    return cells + HALVES * drafter + states_of(geometry, ids)
 
 
 def states_of(geometry: Geometry, ids: Ids) -> bytes:

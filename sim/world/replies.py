@@ -3,6 +3,7 @@
 from collections import Counter
 
 from sim.world.card import TERMINATORS
+from sim.world.drafted import DrafterWatch
 from sim.world.errors import WorldFault
 from sim.world.expected import Expected
 from sim.world.geometry import Geometry
@@ -14,7 +15,8 @@ from strata.engine.updates import DraftFacts
 class ReplyWatch:
     """`tokens` were sampled, and are not answered yet; `num_sampled` are those of the whole reply."""
 
-    def __init__(self, geometry: Geometry, request: GenerationRequest) -> None:
+    def __init__(self, geometry: Geometry, request: GenerationRequest, drafter: DrafterWatch) -> None:
+        self._drafter = drafter
         self._window_rows, self._max_tokens = geometry.window_rows, request.max_tokens
         self._expected = Expected(geometry, request, TERMINATORS)
         self.tokens: tuple[int, ...] = ()
@@ -30,8 +32,11 @@ class ReplyWatch:
         """The tokens that the reply takes; the next window feeds the last of them."""
         tokens, self.tokens = self.tokens, ()
         self._expected.take(tokens[-1])
-        most = min(self._window_rows, self._max_tokens - self.num_sampled) - 1
-        self._drafts = expected_drafts(self._expected.ids, most=most)
+        ids, num_left = self._expected.ids, self._max_tokens - self.num_sampled
+        if self._drafter.is_on:
+            self._drafts = self._drafter.draft(ids, num_standing=len(tokens), num_left=num_left)
+        else:
+            self._drafts = expected_drafts(ids, most=min(self._window_rows, num_left) - 1)
         return tokens
 
     def note_window(self, tokens: tuple[int, ...], sometimes: Counter[str]) -> tuple[int, ...]:
@@ -43,13 +48,15 @@ class ReplyWatch:
             if token != right:
                 raise WorldFault(f"token {self.num_sampled} of the reply is {token}, the model says {right}")
             self.num_sampled += 1
+        self._drafter.check_drafts()
         if len(tokens) != (rows := expected_rows(tokens, self._drafts, TERMINATORS)):
             raise WorldFault(f"{len(tokens)} rows stand of a window with the drafts {self._drafts}, not {rows}")
         self.tokens, num_accepted = tokens, len(tokens) - 1
         self._facts = DraftFacts(self._facts.num_drafts + len(self._drafts), self._facts.num_accepted + num_accepted)
         sometimes["window answered"] += 1
-        sometimes["draft accepted"] += num_accepted > 0
-        sometimes["draft taken back"] += num_accepted < len(self._drafts)
+        whose = "drafter's " if self._drafter.is_on else ""
+        sometimes[f"{whose}draft accepted"] += num_accepted > 0
+        sometimes[f"{whose}draft taken back"] += num_accepted < len(self._drafts)
         return tuple(self._expected.ids)
 
     def check_drafts(self, facts: DraftFacts) -> None:

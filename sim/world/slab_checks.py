@@ -3,14 +3,12 @@ what when everything was at home. That such bytes are the prompt path's at that 
 """
 
 from dataclasses import dataclass, fields
-from functools import lru_cache
 
 from sim.world.errors import WorldFault
 from sim.world.geometry import Geometry
 from sim.world.loans import Lent, Rows
 from strata.core.commands import Launch
 from strata.core.extent import Extent
-from strata.core.programs import PassBuffers
 
 MIN_CLASS_BYTES = 128 * 1024
 SCRATCH = "scratch"
@@ -29,14 +27,9 @@ class Workplace:
 def workplace_of(launch: Launch) -> Workplace:
     """Of a launch of a chunk."""
     buffers = launch.args.buffers  # type: ignore[union-attr]
-    return Workplace(launch.program, buffers.scratch, buffers.max_rows, _end_of(buffers))
-
-
-@lru_cache(maxsize=8)
-def _end_of(buffers: PassBuffers) -> int:
-    """Behind all of them but the scratch. Each launch of a read has the same ones."""
     extents = [getattr(buffers, field.name) for field in fields(buffers) if field.name != SCRATCH]
-    return max(extent.end_bytes for extent in extents if isinstance(extent, Extent))
+    ends = [extent.end_bytes for extent in extents if isinstance(extent, Extent)]
+    return Workplace(launch.program, buffers.scratch, buffers.max_rows, max(ends))
 
 
 def most_work_bytes(geometry: Geometry, max_rows: int) -> int:
