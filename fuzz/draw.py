@@ -23,6 +23,7 @@ SHORT_CONTEXT, LONG_CONTEXT = 700, 2400
 MAX_DECISIONS = 24
 HANDOVER_FAULT_RATE = 0.3
 """While bytes change hands, in worlds with failures at all: there a failure has the most to spoil."""
+AIMED_SHARE, COMMANDS_HOME = 0.7, 16
 HANDING_OVER = ("Parking", "Restoring", "Lending", "Closing", "Settling")
 SHARED: tuple[int, ...] = (0, 0, 1, 100, 256, 300, 5000)
 ALL_OR_NOTHING = (0, 300, 5000, 5000, 5000)
@@ -120,6 +121,7 @@ class Drawer:
             self._fresh = STREAMED_FRESH if rng.random() < 0.6 else LONG_FRESH
         self._replies, self._stop_rate = LONGER_REPLIES if geometry.num_swaps else REPLIES, 0.2
         if geometry.window_rows > 1:
+            self._fresh += (geometry.context_tokens - 12,)  # a reply that comes to the end of the context
             self._replies, self._stop_rate = WIDE_REPLIES, 0.4
         self._times = TIMES
         self._bases: tuple[int, ...] = (0, 1, 2, 3)
@@ -155,7 +157,7 @@ class Drawer:
         is_handing_over = driver.where.startswith(HANDING_OVER) or driver.is_handing_over
         if self._fault_rate and luck < (HANDOVER_FAULT_RATE if is_handing_over else self._fault_rate):
             kind = rng.choice(list(FaultKind))
-            return Fault(rng.choice(rng.choice(self._after)), kind)
+            return Fault(self._draw_after(driver), kind)
         if self._favour_rate and rng.random() < self._favour_rate:
             return Favour(rng.randrange(4), rng.choice((1, 2, 3, 5, 8, 20, 50)))
         if driver.is_leaving or (is_handing_over and luck < 0.6):
@@ -186,6 +188,14 @@ class Drawer:
         if driver.has_token and rng.random() < self._stop_rate:
             return Stop()
         return Advance(rng.choice(self._times))
+
+    def _draw_after(self, driver: AnyDriver) -> int:
+        """Commands that come before the one that fails. Where segments are about to come home, mostly one of those
+        behind their moves: what lies in them changes hands, is copied, and the first window is launched."""
+        num_moves = driver.num_moves_home
+        if num_moves and driver.where.startswith("Closing") and self._rng.random() < AIMED_SHARE:
+            return num_moves + self._rng.randrange(COMMANDS_HOME)
+        return self._rng.choice(self._rng.choice(self._after))
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,30 @@ def with_room(geometry: Geometry, rng: Random, *, is_apart: bool) -> Geometry:
     return geometry
 
 
+def with_all_parts(geometry: Geometry, rng: Random) -> Geometry:
+    """`geometry` with an elastic loan of block and both heads, which nearly every prompt takes; `geometry` where no try
+    has a plan."""
+    for _ in range(TRIES):
+        drawn, segment_bytes = _drawn(geometry, rng), rng.choice(SEGMENT_BYTES)
+        head_bytes, draft_head_bytes = (rng.choice(HEAD_BYTES[2:]) for _ in range(2))
+        lending = replace(
+            drawn,
+            arena_bytes=align_up(drawn.arena_bytes + head_bytes + draft_head_bytes, segment_bytes),
+            segment_bytes=segment_bytes,
+            num_cache_slots=max(6, geometry.inventory().num_pairs // 2),
+            head_bytes=head_bytes,
+            draft_head_bytes=draft_head_bytes,
+            is_elastic=True,
+            lends_block=True,
+            lends_head=True,
+            repeat_min_tokens=rng.choice((2, 17, 100)),
+        )
+        plan = lending.plan()
+        if not isinstance(plan, Refusal) and plan.num_missing_pairs:
+            return lending
+    return geometry
+
+
 def _apart(lending: Geometry, plan: Plan) -> Geometry:
     """Half of the worlds that have a room and no elastic loan read in an arena of their own, if there is a plan for it:
     slots of the room go home before a read ends only where nothing else has to."""

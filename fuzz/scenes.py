@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
-from fuzz.draw_loans import with_loans, with_room
+from fuzz.draw_loans import with_all_parts, with_loans, with_room
 from sim.world.geometry import Geometry
 
 SHARE = 0.3
@@ -25,6 +25,7 @@ class Scene(StrEnum):
     APART = "apart"  # a room beside an arena of its own, so that its slots go home before the read ends
     RESTART = "restart"  # servers one after another on one host pack, with other options
     CUTS = "cuts"  # prompts that end at, before and behind a checkpoint of the live session
+    HOME = "home"  # all that an elastic loan can take is out, and failures meet its way home
     SWAPS = "swaps"  # long replies to short prompts, in which blobs are exchanged; the next server starts warm
 
 
@@ -49,6 +50,7 @@ HABITS = {
     Scene.APART: Habits((1025, 1025, 1026, 2049), (0, 0, 1), (0, 1), (5, 20)),
     Scene.RESTART: Habits((1, 17, 257, 300, 520), (0, 0, 100, 5000), (0, 1, 2), (5, 20, 30), restarts=0.35),
     Scene.CUTS: Habits((0, 0, 1, 17, 80), (0, 300, 5000), (0, 0, 1, 2), (9, 30)),
+    Scene.HOME: Habits((17, 100, 257, 300, 520), (0, 0, 1, 300), (0, 1), (1, 2, 5, 20), faults=0.1),
     Scene.SWAPS: Habits((1, 1, 17, 300), (0, 0, 300, 5000), (0, 1), (1, 1, 2), restarts=0.2, faults=0.15),
 }
 DRAWN_APART = (Scene.SWAPS,)
@@ -68,6 +70,8 @@ def draw_stage(scene: Scene, rng: Random, any_geometry: Callable[[Random, bool],
         return with_loans(geometry, rng) if rng.random() < 0.6 else geometry
     if scene in (Scene.LEAVE, Scene.APART):
         return with_room(any_geometry(rng, True), rng, is_apart=scene is Scene.APART)
+    if scene is Scene.HOME:
+        return with_all_parts(any_geometry(rng, False), rng)
     geometry = any_geometry(rng, False)
     row_bytes = 8 * len(geometry.blob_bytes)
     geometry = replace(geometry, parked_bytes=rng.choice((500, 1000, 3000)) * row_bytes, is_reread=rng.random() < 0.25)

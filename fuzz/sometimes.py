@@ -67,6 +67,8 @@ SOMETIMES = (
     "window answered",
     "draft accepted",
     "draft taken back",
+    "drafter's draft accepted",
+    "drafter's draft taken back",
     "reply ends inside a window",
     "restarted with other options",
     "slab of a loan",

@@ -303,9 +303,7 @@ class SimDevice:
         launch, shadow = node.launch, self._shadow
         if launch.program not in self._programs:
             self._check_program(launch)
-        tables = [
-            shadow.check_table(replay.table_version if replay else read.version, by) for read in node.table_reads
-        ]
+        tables = [shadow.check_table(replay.table_version if replay else read.version, by) for read in node.table_reads]
         shadow.access(by, reads=node.reads, writes=launch.writes, tables=tables)
         scope = LaunchScope(self._description, by, reads=node.reads, writes=launch.writes, tables=tables)
         if self._queues is None:

@@ -7,7 +7,7 @@ before any of it is noted, so a refused command leaves the shadow as it was.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from sim.cells import NOBODY, UNNAMED, Cell, Content, named
+from sim.cells import UNNAMED, Cell, Content, named
 from sim.errors import OrderError
 from sim.host import WRITABLE, HostShadow
 from sim.streams import Clocks, Operation
@@ -51,10 +51,10 @@ class Shadow:
         each write leaves, one for each of `writes`; by default what its access names."""
         read_cells, write_cells = self._cut(reads, writes, by)
         clock = self.clocks.of(by.actor)
-        if not self._is_plain(reads, read_cells, clock, are_read=True):
+        if not self._are_plain_reads(reads, read_cells, clock):
             for side, found in zip(reads, read_cells, strict=True):
                 self._check_read(found, side, by)
-        if not self._is_plain(writes, write_cells, clock, are_read=False):
+        if not self._are_plain_writes(writes, write_cells, clock):
             for side, found in zip(writes, write_cells, strict=True):
                 self._check_write(found, side, by)
         for table in tables:
@@ -144,39 +144,34 @@ class Shadow:
         end = start + extent.size_bytes
         return self._arena.cut(start, end) if end <= self._range_bytes else self.vram.cut(extent, by)
 
-    def _is_plain(self, reads: Sequence[Side], cells: list[list[Cell]], clock: list[int], *, are_read: bool) -> bool:
-        """What nearly all accesses are, at one glance: nothing in them that a check could refuse. Whatever is not plain
-        is checked in full, which says what is wrong, if anything is."""
-        mappings, segment_bytes = self.vram.mappings, self.vram.segment_bytes
-        for side, found in zip(reads, cells, strict=True):
-            owner = expected = None
-            if isinstance(side, Access):
-                owner, expected, extent = side.owner, side.content, side.extent
-                start, size = extent.offset_bytes, extent.size_bytes
-                last = (start + size - 1) // segment_bytes
-                if owner == NOBODY or not size or None in mappings[start // segment_bytes : last + 1]:
+    def _are_plain_reads(self, sides: Sequence[Side], cells: list[list[Cell]], clock: list[int]) -> bool:
+        """What nearly all reads are, at one glance: of one cell each, and nothing in them that a check could refuse.
+        What is not plain is checked in full, which says what is wrong, if anything is."""
+        for side, found in zip(sides, cells, strict=True):
+            if len(found) != 1 or not isinstance(side, Access):
+                return False
+            write, content, expected = found[0].write, found[0].content, side.content
+            if content is None or not (expected is None or content.name is None or content.name == expected):
+                return False
+            if write is not None and write.tick > clock[write.actor]:
+                return False
+            if not self.vram.is_held(found[0], side):
+                return False
+        return True
+
+    def _are_plain_writes(self, sides: Sequence[Side], cells: list[list[Cell]], clock: list[int]) -> bool:
+        """As `_are_plain_reads`; nobody has read them through a table."""
+        for side, found in zip(sides, cells, strict=True):
+            if len(found) != 1 or not isinstance(side, Access) or found[0].readers:
+                return False
+            write = found[0].write
+            if write is not None and write.tick > clock[write.actor]:
+                return False
+            for read in found[0].reads:
+                if read.tick > clock[read.actor]:
                     return False
-            elif side.space is HostSpace.PACK:
-                if not are_read or not self.host.is_sealed:
-                    return False
-            for cell in found:
-                write = cell.write
-                if write is not None and write.tick > clock[write.actor]:
-                    return False
-                if owner is not None and cell.owner != owner:
-                    return False
-                if are_read:
-                    content = cell.content
-                    if content is None or (expected is not None and content is not UNNAMED and content.name != expected):
-                        return False
-                    if content.start_bytes is not None and len(found) > 1:
-                        return False
-                elif cell.readers:
-                    return False
-                else:
-                    for read in cell.reads:
-                        if read.tick > clock[read.actor]:
-                            return False
+            if not self.vram.is_held(found[0], side):
+                return False
         return True
 
     def _check_read(self, cells: list[Cell], side: Side, by: Operation) -> None:

@@ -68,6 +68,13 @@ class Vram:
                 f"{by} refused: access without an owner to {_bytes(access.extent)}; name who touches them", by.command
             )
 
+    def is_held(self, cell: Cell, access: Access) -> bool:
+        """Whether `check_access` has nothing to say of an access to that cell, the whole of it."""
+        extent, segment_bytes = access.extent, self.segment_bytes
+        start = extent.offset_bytes
+        last = (start + extent.size_bytes - 1) // segment_bytes
+        return cell.owner == access.owner != NOBODY and None not in self.mappings[start // segment_bytes : last + 1]
+
     def check_mapped(self, extent: Extent, by: Operation) -> None:
         start, size = extent.offset_bytes, extent.size_bytes
         if not size:
@@ -184,8 +191,9 @@ class Vram:
 
     def owner_rows(self, extent: Extent) -> tuple[OwnerRow, ...]:
         """(start, end, owner) of each run in `extent`, whatever the generations."""
-        end_bytes, rows = extent.end_bytes, []
-        since, owner = extent.offset_bytes, None
+        rows: list[OwnerRow] = []
+        since, end_bytes = extent.offset_bytes, extent.end_bytes
+        owner: str | None = None
         for cell in self.cells.met(extent.offset_bytes, end_bytes):
             if cell.owner != owner:
                 if owner is not None:

@@ -35,7 +35,9 @@ def check_geometry(geometry: Geometry) -> None:
     _require(1 <= geometry.window_rows <= MAX_WINDOW_ROWS, f"window_rows={geometry.window_rows}")
     _require(not (geometry.drafts and geometry.splits), "drafts over several stages")
     fits = not geometry.drafts or geometry.drafter_experts <= MAX_EXPERTS
-    _require(fits, f"a drafter of {geometry.drafter_experts} experts, of which one that drafts has {MAX_EXPERTS} at most")
+    _require(
+        fits, f"a drafter of {geometry.drafter_experts} experts, of which one that drafts has {MAX_EXPERTS} at most"
+    )
     _require(0 <= geometry.least_draft_percent <= 100, f"least_draft_percent={geometry.least_draft_percent}, 0 to 100")
     _require(geometry.context_tokens > 2, f"context_tokens={geometry.context_tokens}, 3 or more")
     _require(geometry.parked_bytes >= 0, f"parked_bytes={geometry.parked_bytes}")

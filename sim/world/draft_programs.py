@@ -1,7 +1,7 @@
 """The drafter of a world: what no other layer of it has (`programs.py` has the rest).
 
-    draft input   a row is a hash of a hidden row (its token, or what the drafter made of the row before) and of the token
-                  behind it; its own weights are byte for byte the model's
+    draft input   a row is a hash of a hidden row (its token, or what the drafter made of the row before) and of the
+                  token behind it; its own weights are byte for byte the model's
     cell p        of the drafter's K and V: that row, and p
     draft kv      writes the cells of its rows and nothing else
     draft head    byte for byte the model's; token and probability = hashes of the mark, which is the next step's row

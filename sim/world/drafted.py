@@ -1,5 +1,5 @@
-"""What a drafter's cells must hold, and which drafts follow from them: from token ids and the windows that there were alone,
-and written beside `draft_programs.py`.
+"""What a drafter's cells must hold, and which drafts follow from them: from token ids and the windows that there were
+alone, and written beside `draft_programs.py`.
 
     a read      cell p = of token p and the token behind it, for every p that is read
     drafts      cells of the rows that stand of the last window, likewise; then one draft a step, each of which leaves a
@@ -63,7 +63,7 @@ class DrafterWatch:
         if most < 1 or position + geometry.window_rows - 3 >= geometry.context_tokens:
             return ()
         self._take_in(tuple(ids), position - num_standing, position)
-        row, found, chances = 0, [], []
+        row, found, chances = 0, list[int](), list[float]()
         for step in range(geometry.window_rows - 1):
             end = position + step
             if step:

@@ -8,22 +8,20 @@ The driver plays the client and the reply (`strata.engine.reply`): it says when 
 does next, and holds every token against `expected.py`.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
 
-from sim.errors import TwinError
-from sim.world.card import PLANTED, Card, Faults, PlantedFault, make_card
+from sim.world.card import Card, Faults, make_card
 from sim.world.checkpoints import CheckpointWatch
 from sim.world.checks import AtStart, BookWatch, check_rest, is_out, look
+from sim.world.decisions import Begin
 from sim.world.drafted import DrafterWatch
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.errors import WorldFault
 from sim.world.geometry import Geometry
 from sim.world.loan_watch import LoanWatch
 from sim.world.notes import name_of, note_loans, note_state, struck_by
 from sim.world.parked import Expectation, ParkedWatch, state_bytes
-from sim.world.prompts import request_of
+from sim.world.play import PROBE_TOKENS, Play
 from sim.world.replies import ReplyWatch
 from sim.world.restart import next_card
 from strata.core.errors import DeviceError, Refusal
@@ -35,18 +33,9 @@ from strata.core.serving.states import Idle, Reading, ShortReading, State, Windo
 from strata.engine.runner import HasClosed, HasMoved, HasRead, HasSampled
 from strata.trace.recording import Keep
 
-PROMPTS_KEPT = 8
-HORIZON_STEPS = 4000
-MAX_FAVOURS = 1000
-PROBE_TOKENS = 300
-FAULTS_TO_LOSE_A_DEVICE = 3
-"""A mending is tried three times, and only what fails while it goes on costs a try: what failed before, or in an
-earlier try, is over once the streams have drained, whenever the host is told of it."""
 
-
-class Driver:
-    """`sometimes` counts what happened in this world that a campaign wants to have seen. `is_lost`: failures took the
-    device away, which ends a process and a world. `keep` gets what the card was asked for (`strata.trace`)."""
+class Driver(Play):
+    """On one card. `keep` gets what the card was asked for (`strata.trace`)."""
 
     def __init__(
         self,
@@ -59,10 +48,7 @@ class Driver:
         card = make_card(geometry, is_counting_pairs=is_counting_pairs, keep=keep)
         if isinstance(card, Refusal):
             raise ValueError(f"no world: this geometry has no plan: {card.reason}")
-        self.sometimes: Counter[str] = Counter()
-        self.is_lost = False
-        self.num_events = 0
-        self._prompts: list[tuple[int, ...]] = []
+        super().__init__()
         self._is_kept = keep is not None
         self._commands_before = 0  # of servers that have ended
         if is_recording:
@@ -86,18 +72,12 @@ class Driver:
         self._is_cancelled = False
 
     @property
-    def is_open(self) -> bool:
-        return self._request is not None
+    def cards(self) -> tuple[Card]:
+        return (self.card,)
 
     @property
     def has_token(self) -> bool:
-        """A window has sampled, and the reply may go on or end."""
         return self._reply is not None and bool(self._reply.tokens)
-
-    @property
-    def num_begun(self) -> int:
-        """Prompts so far; no more than a few are counted."""
-        return len(self._prompts)
 
     @property
     def checkpoints(self) -> tuple[int, ...]:
@@ -105,13 +85,7 @@ class Driver:
         return self._checkpoints.positions
 
     @property
-    def is_leaving(self) -> bool:
-        """The client has left, and what is open is being closed."""
-        return self._is_cancelled
-
-    @property
     def where(self) -> str:
-        """The machine's state, and the phase of its loan."""
         return name_of(self.card.runner._state)
 
     @property
@@ -119,6 +93,10 @@ class Driver:
         """Bytes of a loan are on their way, there or back, or blobs are exchanged."""
         state = self.card.runner._state
         return not isinstance(state, Idle | Reading) and (state.at.is_lending or bool(state.at.cache.moving))
+
+    @property
+    def num_moves_home(self) -> int:
+        return 1 + 2 * self.card.lent.num_segments if is_out(self.card) else 0
 
     @property
     def num_steps(self) -> int:
@@ -134,37 +112,14 @@ class Driver:
         assert self.card.device.history is not None
         return sha256("\n".join(map(repr, self.card.device.history)).encode()).hexdigest()
 
-    def apply(self, decision: Decision) -> None:
-        """Raises what found a fault: TwinError, WorldFault, or an assertion of the core."""
-        if self.is_lost:
-            return
-        match decision:
-            case Begin():
-                if self._request is None:
-                    self._begin(decision)
-            case Advance(times):
-                for _ in range(times):
-                    if self._request is None or self.is_lost:
-                        break
-                    self._guarded(self._advance)
-            case Cancel():
-                if self._request is not None and not self._is_cancelled:
-                    self._is_cancelled = True
-                    self.sometimes["cancelled while segments are out"] += is_out(self.card)
-                    self.sometimes[f"cancelled in {self.where}"] += 1
-            case Stop():
-                if self.has_token:
-                    self._guarded(self._end_early)
-            case Fault(after, kind):
-                self.faults.planned.append((after, kind))
-            case Restart(pick):
-                if self._request is None and not self._is_kept:
-                    self._restart(pick)
-            case Favour(pick, times):
-                self.card.device.favours += [pick] * min(times, MAX_FAVOURS)
+    def _leave(self) -> None:
+        self.sometimes["cancelled while segments are out"] += is_out(self.card)
+        self.sometimes[f"cancelled in {self.where}"] += 1
 
     def _restart(self, pick: int) -> None:
         """A trace of commands is one server's, so where one is kept nothing ends."""
+        if self._is_kept:
+            return
         before, commands = self.card.geometry, self.card.device.statistics().num_commands
         if (card := next_card(self.card, pick)) is not None:
             self._commands_before += commands
@@ -172,9 +127,7 @@ class Driver:
             self.sometimes["restarted with other options"] += card.geometry != before
 
     def finish(self) -> None:
-        """Failures off; then liveness and quiescence. A lost device ends a world without either."""
-        self.faults.planned.clear()
-        self.card.device.favours.clear()
+        self._calm()
         if self.is_lost:
             return
         self._drain()
@@ -204,18 +157,8 @@ class Driver:
         thresholds = [least for least in (geometry.room_min_tokens, geometry.repeat_min_tokens) if least != NEVER]
         return [*dict.fromkeys(min(most, max(2, least)) for least in thresholds), min(most, PROBE_TOKENS)]
 
-    def _drain(self) -> None:
-        for _ in range(HORIZON_STEPS):
-            if self._request is None:
-                return
-            self.apply(Advance())
-        raise WorldFault(f"a request did not end within {HORIZON_STEPS} steps; it is {self.where}")
-
     def _begin(self, decision: Begin) -> None:
-        context_tokens = self.card.geometry.context_tokens
-        request = request_of(decision, context_tokens=context_tokens, held=self._held, prompts=self._prompts)
-        self._prompts = [request.prompt_ids, *self._prompts[: PROMPTS_KEPT - 1]]
-        self._request, self._is_cancelled = request, False
+        request = self._ask(decision, self._held)
         self._reply = ReplyWatch(self.card.geometry, request, self._drafter)
         resumable = self._checkpoints.best(self._held, request.prompt_ids)
         self._takeover = takeover = self._parked.expect(
@@ -337,7 +280,6 @@ class Driver:
         self._loans.check_rest(is_answered=is_answered)
 
     def _guarded(self, move: Callable[[], None]) -> None:
-        """A move of the runner, judged; a failure that was planted breaks the request, as the steward does it."""
         self.num_events += 1
         before, fired = self.card.runner._state, self.faults.num_fired
         overtakings = self.card.device.num_overtakings
@@ -366,32 +308,13 @@ class Driver:
                 self.sometimes[f"survived a fault at {what}"] += 1
         self.faults.struck.clear()
 
-    def _judge(self, error: DeviceError) -> None:
-        self._accuse()
-        if not isinstance(error, PlantedFault | TwinError) and str(error) != PLANTED:
-            raise error
-
-    def _accuse(self) -> None:
-        if self.card.device.accusation is not None:
-            raise self.card.device.accusation
-
     def _recover(self, where: str) -> None:
         self._loans.has_failed = True
-        fired = self.faults.num_fired
-        loan = self.card.runner._state.at.loan
+        fired, loan = self.faults.num_fired, self.card.runner._state.at.loan
         self.sometimes["refill failed and was repeated"] += loan is not None and loan.phase is LoanPhase.RESTORING
-        try:
-            self.card.runner.recover()
-        except DeviceError as error:
-            self._judge(error)
-            if self.faults.num_fired - fired < FAULTS_TO_LOSE_A_DEVICE:
-                raise
-            self.is_lost = True
+        if not self._is_mended(self.card.runner.recover):
             self.sometimes["device lost"] += 1
-            self._request = None
             return
-        self._accuse()
-        self.faults.is_spoilt = False
         self._held, self._is_torn = (), False
         self._parked.note_recovered()
         self._checkpoints.note_recovered()

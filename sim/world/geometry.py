@@ -48,9 +48,9 @@ class Geometry:
     What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent. Then what programs of a
     chunk work in, bytes a row, whether that comes out of the tail of a loan, how many fresh tokens windows read, and
     how many blobs of the cache are exchanged every `swap_windows` windows; `window_rows`: how many rows a window may
-    have; a drafter fills them with drafts that it finds likely by `least_draft_percent` or more. Last, cards: `splits` are the first
-    layers of all stages but the first, () for one card; `arenas` their bytes, `arena_bytes` being the first one's.
-    `first_layer` and `has_head` are those of a part."""
+    have; a drafter fills them with drafts that it finds likely by `least_draft_percent` or more. Last, cards: `splits`
+    are the first layers of all stages but the first, () for one card; `arenas` their bytes, `arena_bytes` being the
+    first one's. `first_layer` and `has_head` are those of a part."""
 
     blob_bytes: tuple[int, ...]
     num_experts: int

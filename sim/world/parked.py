@@ -172,8 +172,8 @@ def _lengths(conversations: list[Ids] | Places) -> list[int]:
 
 
 def cells_of(geometry: Geometry, ids: Ids, drafter: bytes = b"") -> bytes:
-    """K and V of each layer that attends, which are equal in this model, then those of a drafter, then the state of each
-    that does not."""
+    """K and V of each layer that attends, which are equal in this model, then those of a drafter, then the state of
+    each that does not."""
     tokens, first = pack_ids(ids), FIRST_CELL + geometry.first_layer
     attending = [layer for layer in range(geometry.num_layers) if not geometry.is_recurrent(layer)]
     cells = b"".join(HALVES * chain(first + layer, tokens) for layer in attending)

@@ -12,8 +12,8 @@
     work       what a program of a chunk left in its scratch is there when it is done; what the router left, when the
                experts come
     head       its own weights, where it has some, are byte for byte the model's
-    draft      so are the drafter's experts and heads: what a drafter would read, launched at rest; where it drafts, it has
-               programs of its own too (`draft_programs.py`)
+    draft      so are the drafter's experts and heads: what a drafter would read, launched at rest; where it drafts, it
+               has programs of its own too (`draft_programs.py`)
     sample     token = hash of the mark, and of every sampler input; a row stands behind a draft that is that token
 
 So the next token is a function of the token ids and the request alone (`expected.py`), whatever was cut into chunks,

@@ -1,4 +1,4 @@
-"""How rows lie in the buffers of a pass, for the programs of a world: tokens side by side in front of the hidden rows, then
+"""How rows lie in the buffers of a pass, for the programs of a world: tokens side by side in front of hidden rows, then
 marks; and what a program says that found other bytes than the model has.
 
     hidden   | id 0 | id 1 | ... | mark of row 0 | mark of row 1 | ...        of a chunk the last row alone has a mark

@@ -5,22 +5,19 @@ books against the twin's map, acts, ring and homes of every loan, owners and byt
 whole model's (`expected.py`), which knows nothing of stages.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
 
-from sim.errors import TwinError
-from sim.world.card import PLANTED, TERMINATORS, Card, PlantedFault, build_card
+from sim.world.card import TERMINATORS, Card, build_card
 from sim.world.checks import AtStart, BookWatch, check_rest, look
-from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop, Turn
-from sim.world.driver import FAULTS_TO_LOSE_A_DEVICE, HORIZON_STEPS, MAX_FAVOURS, PROBE_TOKENS, PROMPTS_KEPT
+from sim.world.decisions import Begin
 from sim.world.errors import WorldFault
 from sim.world.expected import Expected
 from sim.world.geometry import Geometry
 from sim.world.loan_checks import check_start
 from sim.world.loan_watch import LoanWatch
 from sim.world.notes import name_of
-from sim.world.prompts import request_of
+from sim.world.play import PROBE_TOKENS, Play
 from sim.world.staged.notes import note_stages
 from sim.world.staged.runner import StagedRunner, StageRunner
 from sim.world.staged.sessions import Due, Sessions
@@ -33,16 +30,14 @@ from strata.core.serving.request import GenerationRequest
 from strata.device import Device
 
 
-class StagedDriver:
-    """As `sim.world.driver.Driver`, whose front ends drive it too."""
+class StagedDriver(Play):
+    """On a card a stage; driven by the same front ends as `sim.world.driver.Driver`."""
 
     def __init__(self, geometry: Geometry, *, is_recording: bool = False) -> None:
+        super().__init__()
         self.geometry = geometry
-        self.sometimes: Counter[str] = Counter()
-        self.is_lost = False
-        self.num_events = 0
         self.borders = Borders()
-        self.cards = make_cards(geometry, self.borders, is_recording=is_recording)
+        self._cards = make_cards(geometry, self.borders, is_recording=is_recording)
         self.runner = StagedRunner([_runner_of(card) for card in self.cards], self.borders.take)
         self.runner.start()
         for card in self.cards:
@@ -51,34 +46,23 @@ class StagedDriver:
         self._books = [BookWatch(card) for card in self.cards]
         self._loans = [LoanWatch(card, start) for card, start in zip(self.cards, self._starts, strict=True)]
         self.sessions = Sessions(geometry, self.cards)
-        self._prompts: list[tuple[int, ...]] = []
         self._turns: list[int] = []
-        self._request: GenerationRequest | None = None
         self._expected: Expected | None = None
         self._due = Due(0, is_lost=False, is_resumed=False)
         self._token: int | None = None
         self._num_sampled = 0
-        self._is_cancelled = False
 
     @property
-    def is_open(self) -> bool:
-        return self._request is not None
+    def cards(self) -> list[Card]:
+        return self._cards
 
     @property
     def has_token(self) -> bool:
         return self._token is not None
 
     @property
-    def num_begun(self) -> int:
-        return len(self._prompts)
-
-    @property
     def checkpoints(self) -> tuple[int, ...]:
         return self.sessions.positions
-
-    @property
-    def is_leaving(self) -> bool:
-        return self._is_cancelled
 
     @property
     def where(self) -> str:
@@ -99,43 +83,12 @@ class StagedDriver:
         lines = [repr(command) for card in self.cards for command in card.device.history or ()]
         return sha256("\n".join(lines).encode()).hexdigest()
 
-    def apply(self, decision: Decision) -> None:
-        """Raises what found a fault: TwinError, WorldFault, or an assertion of the core."""
-        if self.is_lost:
-            return
-        match decision:
-            case Begin():
-                if self._request is None:
-                    self._begin(decision)
-            case Advance(times):
-                for _ in range(times):
-                    if self._request is None or self.is_lost:
-                        break
-                    self._guarded(self._advance)
-            case Cancel():
-                if self._request is not None and not self._is_cancelled:
-                    self._is_cancelled = True
-                    self.sometimes["staged: cancelled"] += 1
-                    self._guarded(self._leave)
-            case Stop():
-                if self._token is not None:
-                    self._guarded(self._end)
-            case Fault(after, kind, stage):
-                self.cards[stage % len(self.cards)].device.faults.planned.append((after, kind))
-            case Favour(pick, times):
-                for card in self.cards:
-                    card.device.favours += [pick] * min(times, MAX_FAVOURS)
-            case Turn(pick, times):
-                self._turns += [pick] * min(times, MAX_FAVOURS)
-            case _:  # of one card
-                pass
+    def _turn(self, pick: int, times: int) -> None:
+        self._turns += [pick] * times
 
     def finish(self) -> None:
-        """Failures off; then liveness and quiescence, as in a world of one card."""
         self._turns.clear()
-        for card in self.cards:
-            card.device.faults.planned.clear()
-            card.device.favours.clear()
+        self._calm()
         if self.is_lost:
             return
         self._drain()
@@ -152,18 +105,9 @@ class StagedDriver:
             self.apply(begin)
             self._drain()
 
-    def _drain(self) -> None:
-        for _ in range(HORIZON_STEPS):
-            if self._request is None:
-                return
-            self.apply(Advance())
-        raise WorldFault(f"a request did not end within {HORIZON_STEPS} steps; stages are in {self.where}")
-
     def _begin(self, decision: Begin) -> None:
-        context_tokens, held = self.geometry.context_tokens, self.sessions.held
-        request = request_of(decision, context_tokens=context_tokens, held=held, prompts=self._prompts)
-        self._prompts = [request.prompt_ids, *self._prompts[: PROMPTS_KEPT - 1]]
-        self._request, self._num_sampled, self._token, self._is_cancelled = request, 0, None, False
+        request = self._ask(decision, self.sessions.held)
+        self._num_sampled, self._token = 0, None
         self._expected = Expected(self.geometry, request, TERMINATORS)
         self._due = self.sessions.begin(request.prompt_ids)
         for watch in self._loans:
@@ -216,12 +160,19 @@ class StagedDriver:
         self.sometimes["staged: window answered"] += 1
 
     def _leave(self) -> None:
+        self.sometimes["staged: cancelled"] += 1
+        self._guarded(self._go)
+
+    def _go(self) -> None:
         """The client is gone, with the token that was sampled last if there is one."""
         tokens = () if self._token is None else (self._token,)
         self._token = None
         self.runner.end(*tokens)
         if self.runner.state.is_idle:
             self._close(is_whole=False)
+
+    def _end_early(self) -> None:
+        self._end()
 
     def _end(self) -> None:
         assert self._token is not None
@@ -278,37 +229,14 @@ class StagedDriver:
             self.sometimes["staged: room opened"] += "room opens" in acts
             watch.check_lent(acts)
 
-    def _judge(self, error: DeviceError) -> None:
-        self._accuse()
-        if not isinstance(error, PlantedFault | TwinError) and str(error) != PLANTED:
-            raise error
-
-    def _accuse(self) -> None:
-        for card in self.cards:
-            if card.device.accusation is not None:
-                raise card.device.accusation
-
     def _recover(self) -> None:
         for watch in self._loans:
             watch.has_failed = True
-        fired = self._num_fired()
-        try:
-            self.runner.recover()
-        except DeviceError as error:
-            self._judge(error)
-            if self._num_fired() - fired < FAULTS_TO_LOSE_A_DEVICE:
-                raise
-            self.is_lost, self._request = True, None
+        if not self._is_mended(self.runner.recover):
             return
-        self._accuse()
-        for card in self.cards:
-            card.device.faults.is_spoilt = False
         self.sometimes["staged: recovered"] += 1
         self.sessions.lose()
         self._rest(is_answered=False)
-
-    def _num_fired(self) -> int:
-        return sum(card.device.faults.num_fired for card in self.cards)
 
 
 def make_cards(geometry: Geometry, borders: Borders, *, is_recording: bool = False) -> list[Card]:
