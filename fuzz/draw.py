@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from fuzz.draw_loans import with_loans
+from fuzz.draw_loans import sites_in, with_loans
 from fuzz.draw_scratch import with_scratch
 from fuzz.draw_stages import StagedDrawer, draw_stages, is_staged
 from fuzz.scenes import HABITS, MIN_DECISIONS, OPENING_FRESH, Scene, draw_scene, draw_stage
@@ -23,7 +23,7 @@ SHORT_CONTEXT, LONG_CONTEXT = 700, 2400
 MAX_DECISIONS = 24
 HANDOVER_FAULT_RATE = 0.3
 """While bytes change hands, in worlds with failures at all: there a failure has the most to spoil."""
-AIMED_SHARE, COMMANDS_HOME = 0.7, 16
+AIMED_SHARE = 0.4
 HANDING_OVER = ("Parking", "Restoring", "Lending", "Closing", "Settling")
 SHARED: tuple[int, ...] = (0, 0, 1, 100, 256, 300, 5000)
 ALL_OR_NOTHING = (0, 300, 5000, 5000, 5000)
@@ -121,7 +121,7 @@ class Drawer:
             self._fresh = STREAMED_FRESH if rng.random() < 0.6 else LONG_FRESH
         self._replies, self._stop_rate = LONGER_REPLIES if geometry.num_swaps else REPLIES, 0.2
         if geometry.window_rows > 1:
-            self._fresh += (geometry.context_tokens - 12,)  # a reply that comes to the end of the context
+            self._fresh += (geometry.context_tokens - 7,) * 2  # a reply that comes to the end of the context
             self._replies, self._stop_rate = WIDE_REPLIES, 0.4
         self._times = TIMES
         self._bases: tuple[int, ...] = (0, 1, 2, 3)
@@ -136,6 +136,7 @@ class Drawer:
         self._after: list[Sequence[int]] = [(0, 1, 2, 3, 5, 8, 13, 21, 40)]
         if geometry.drafter_experts:  # as far as the acts of both ways reach, and the acts of a room
             self._after += [range(60), range(4)]
+        self._sites = sites_in(geometry)
         if scene is Scene.SWAPS:  # as far as the copies of a swap
             self._after = [range(9)]
         self._fault_rate = rng.choice((0.0, 0.1, 0.2, 0.3) if geometry.drafter_experts else (0.0, 0.0, 0.08, 0.2))
@@ -156,8 +157,7 @@ class Drawer:
         rng, luck = self._rng, self._rng.random()
         is_handing_over = driver.where.startswith(HANDING_OVER) or driver.is_handing_over
         if self._fault_rate and luck < (HANDOVER_FAULT_RATE if is_handing_over else self._fault_rate):
-            kind = rng.choice(list(FaultKind))
-            return Fault(self._draw_after(driver), kind)
+            return self._draw_fault(can_aim=not driver.where.startswith("Settling"))
         if self._favour_rate and rng.random() < self._favour_rate:
             return Favour(rng.randrange(4), rng.choice((1, 2, 3, 5, 8, 20, 50)))
         if driver.is_leaving or (is_handing_over and luck < 0.6):
@@ -189,13 +189,13 @@ class Drawer:
             return Stop()
         return Advance(rng.choice(self._times))
 
-    def _draw_after(self, driver: AnyDriver) -> int:
-        """Commands that come before the one that fails. Where segments are about to come home, mostly one of those
-        behind their moves: what lies in them changes hands, is copied, and the first window is launched."""
-        num_moves = driver.num_moves_home
-        if num_moves and driver.where.startswith("Closing") and self._rng.random() < AIMED_SHARE:
-            return num_moves + self._rng.randrange(COMMANDS_HOME)
-        return self._rng.choice(self._rng.choice(self._after))
+    def _draw_fault(self, *, can_aim: bool) -> Fault:
+        """Where much is lent, some of them are aimed: at what a client's step seldom comes right before."""
+        rng = self._rng
+        kind = rng.choice(list(FaultKind))
+        if self._sites and can_aim and rng.random() < AIMED_SHARE:
+            return Fault(rng.choice((0, 0, 1)), kind, at=rng.choice(self._sites))
+        return Fault(rng.choice(rng.choice(self._after)), kind)
 
 
 @dataclass(frozen=True, slots=True)

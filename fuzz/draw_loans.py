@@ -7,8 +7,11 @@ from dataclasses import replace
 from random import Random
 
 from sim.world.geometry import Geometry
+from sim.world.loans import GROWS, MOVES, ROOM_CLOSES, ROOM_OPENS, SHRINKS, comes, goes
+from sim.world.sites import INTO_HEAD, OF_SWAP, SITES
 from strata.core.errors import Refusal
 from strata.core.memory.planner import Plan
+from strata.core.memory.policy import NEVER
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
 THRESHOLDS = (2, 17, 18, 100, 255, 256, 257, 300, 301, 520)
@@ -17,6 +20,8 @@ SEGMENT_BYTES = (1024, 1280, 2048, 3072, 4096)
 BLOB_BYTES = (1027, 3001, 4099, 5119, 8209)
 HEAD_BYTES = (0, 0, 1025, 3073, 6007)
 ROOM_SHARE, ELASTIC_SHARE = 0.7, 0.6
+RARE_SITES = (GROWS, GROWS, goes("head"))
+"""Of a release, which only some requests have: drawn more often."""
 TRIES = 8
 LONG_CHUNK_TOKENS, LONG_CHUNK_BYTES = 1024, 1024 * 120
 """A chunk that streams, and about what its buffers take."""
@@ -118,3 +123,19 @@ def _drawn(geometry: Geometry, rng: Random, *, is_room_alone: bool = False) -> G
         retains_startup=is_elastic and rng.random() < 0.3,
         repeat_min_tokens=rng.choice(THRESHOLDS) if repeats else -1,
     )
+
+
+def sites_in(geometry: Geometry) -> tuple[str, ...]:
+    """Where a failure can be aimed at; () where no more than slots of the cache are lent."""
+    if not geometry.drafter_experts:
+        return ()
+    absent = {OF_SWAP} if not geometry.num_swaps else set()
+    if geometry.room_min_tokens == NEVER:
+        absent |= {ROOM_OPENS, ROOM_CLOSES}
+    if not geometry.is_elastic:
+        absent |= MOVES | {GROWS, SHRINKS, INTO_HEAD}
+    lent = {"verifier": True, "block": geometry.lends_block, "draft head": geometry.lends_block}
+    for part, is_lent in (lent | {"head": geometry.lends_head}).items():
+        if not (geometry.is_elastic and is_lent):
+            absent |= {goes(part), comes(part)}
+    return tuple(site for site in (*SITES, *RARE_SITES) if site not in absent)

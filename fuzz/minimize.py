@@ -95,9 +95,10 @@ def _smaller(decision: Decision) -> Iterator[Decision]:
     """The same decision with one number nearer to nothing, the boldest first."""
     for field in fields(decision):
         value = getattr(decision, field.name)
-        if isinstance(value, FaultKind):
-            if value is not FaultKind.REFUSED:
-                yield _with(decision, field.name, FaultKind.REFUSED)
+        if isinstance(value, str):
+            plainest = FaultKind.REFUSED if isinstance(value, FaultKind) else ""
+            if value != plainest:
+                yield _with(decision, field.name, plainest)
             continue
         least = 1 if field.name in ("times", "max_tokens") else 0
         steps = {value - (value >> shift) for shift in (0, 1, 2, 4)} | ({value - 1} if value <= 16 else set())

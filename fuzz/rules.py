@@ -22,6 +22,7 @@ from fuzz.garbage import swept_between_worlds
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop, Turn
 from sim.world.geometry import OTHER_OPTIONS
+from sim.world.sites import SITES
 from sim.world.worlds import AnyDriver, make_world
 
 
@@ -62,6 +63,10 @@ class WorldRules(RuleBasedStateMachine):
     @rule(after=st.integers(0, 40), kind=st.sampled_from(FaultKind), stage=st.integers(0, 2))
     def fault(self, after: int, kind: FaultKind, stage: int) -> None:
         self._apply(Fault(after, kind, stage))
+
+    @rule(kind=st.sampled_from(FaultKind), at=st.sampled_from(SITES))
+    def aimed_fault(self, kind: FaultKind, at: str) -> None:
+        self._apply(Fault(0, kind, at=at))
 
     @rule(pick=st.integers(0, 2), times=st.sampled_from((1, 3, 20)))
     def turn(self, pick: int, times: int) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from sim.world.sites import SITES
+
 STATES = (
     "Parking",
     "Restoring",
@@ -14,13 +16,6 @@ STATES = (
     "Settling restoring",
     "Windowing",
     "Windowing restoring",
-)
-
-STRUCK = (
-    "copy of a swap",
-    *("room opens", "room closes", "first window", "copy into the block", "copy into a head"),
-    *("unmap home", "map behind", "unmap behind", "map home", "prompt path grows", "prompt path shrinks"),
-    *(f"{part} {verb}" for part in ("verifier", "block", "draft head", "head", "cache") for verb in ("goes", "comes")),
 )
 
 STAGED = (
@@ -84,7 +79,7 @@ SOMETIMES = (
     "room slot home before the read ends",
     "block restored behind the first window",
     "cancelled while segments are out",
-    *(f"survived a fault at {what}" for what in STRUCK),
+    *(f"survived a fault at {what}" for what in SITES),
     *(f"staged: {what}" for what in STAGED),
 )
 

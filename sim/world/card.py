@@ -66,24 +66,31 @@ class Stalled(AssertionError):
 
 @dataclass(slots=True)
 class Faults:
-    """Failures to come. `planned`: (commands from now, kind); `num_fired` since the world began; `is_spoilt`: a command
-    failed on its way, so commands behind it may meet bytes that were never written; `struck`: what failed since
-    somebody looked."""
+    """Failures to come. `planned`: (commands from now, kind), or, where a word of `sites.py` is given, only commands
+    that it fits are counted; `num_fired` since the world began; `is_spoilt`: a command failed on its way, so commands
+    behind it may meet bytes that were never written; `struck`: the words of what failed since somebody looked, "" for
+    what has none."""
 
-    planned: list[tuple[int, FaultKind]] = field(default_factory=list)
+    planned: list[tuple[int, FaultKind, str]] = field(default_factory=list)
     num_fired: int = 0
     is_spoilt: bool = False
-    struck: list[Command] = field(default_factory=list)
+    struck: list[str] = field(default_factory=list)
 
-    def take(self, command: Command) -> FaultKind | None:
+    def plan(self, after: int, kind: FaultKind, at: str = "") -> None:
+        self.planned.append((after, kind, at))
+
+    def take(self, command: Command, word_of: Callable[[Command], str]) -> FaultKind | None:
         if not self.planned:
             return None
-        due = [kind for left, kind in self.planned if left == 0]
-        self.planned = [(left - 1, kind) for left, kind in self.planned if left]
+        word = word_of(command)
+        fitting = [(left, kind, at) for left, kind, at in self.planned if at in ("", word)]
+        others = [planned for planned in self.planned if planned[2] not in ("", word)]
+        self.planned = others + [(left - 1, kind, at) for left, kind, at in fitting if left]
+        due = [kind for left, kind, _ in fitting if left == 0]
         if not due:
             return None
         self.num_fired += 1
-        self.struck.append(command)
+        self.struck.append(word)
         # What orders and what changes hands fails at once on a card: the call itself says so.
         if due[0] is FaultKind.REFUSED or isinstance(command, Map | Unmap | Transfer | Wait | Record | Notify):
             return FaultKind.REFUSED
@@ -113,6 +120,7 @@ class WorldDevice(SimDevice):
         self.lent: Lent | None = None
         self.journal = Journal()
         self.swaps: SwapWatch | None = None
+        self.word_of: Callable[[Command], str] = lambda command: ""  # of `sites.py`
         self.favours: deque[int] = deque()
         self.num_overtakings = 0  # times that a stream went on before an older command of another one
         self.pairs: Pairs | None = None
@@ -231,7 +239,7 @@ class WorldDevice(SimDevice):
             self.history.append(command)
         if isinstance(command, Notify):
             self._stream_of[command.tag] = command.stream
-        self._last_fault = kind = self.faults.take(command)
+        self._last_fault = kind = self.faults.take(command, self.word_of)
         if kind is FaultKind.REFUSED:
             raise PlantedFault(PLANTED, command)
         if kind is FaultKind.FAILED:

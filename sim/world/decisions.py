@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from sim.world.card import FaultKind
+from sim.world.sites import SITES
 
 MAX_NUMBER = 1 << 31
 """Larger ones say nothing more, and a seed has 63 bits."""
@@ -44,11 +45,13 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The command after the next `after` ones fails, on the card of `stage`."""
+    """The command after the next `after` ones fails, on the card of `stage`; with `at`, a word of `sites.py`, only
+    commands that it fits are counted."""
 
     after: int
     kind: FaultKind
     stage: int = 0
+    at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,9 @@ def from_json(line: Mapping[str, Any]) -> Decision:
         decision: Decision = _KINDS[line["do"]](**values)
     except (KeyError, TypeError) as error:
         raise ValueError(f"no decision: {dict(line)!r} ({error}); kinds: {', '.join(_KINDS)}") from error
-    numbers = [value for value in asdict(decision).values() if not isinstance(value, FaultKind)]
+    if isinstance(decision, Fault) and decision.at not in ("", *SITES):
+        raise ValueError(f"no decision: {dict(line)!r} is at no site; sites: {', '.join(SITES)}")
+    numbers = [value for name, value in asdict(decision).items() if name not in ("kind", "at")]
     if not all(type(value) is int and 0 <= value <= MAX_NUMBER for value in numbers):
         raise ValueError(f"no decision: {dict(line)!r} has a number that is not from 0 to {MAX_NUMBER:,}")
     return decision

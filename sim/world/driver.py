@@ -9,6 +9,7 @@ does next, and holds every token against `expected.py`.
 """
 
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 
 from sim.world.card import Card, Faults, make_card
@@ -19,11 +20,12 @@ from sim.world.drafted import DrafterWatch
 from sim.world.errors import WorldFault
 from sim.world.geometry import Geometry
 from sim.world.loan_watch import LoanWatch
-from sim.world.notes import name_of, note_loans, note_state, struck_by
+from sim.world.notes import name_of, note_loans, note_state
 from sim.world.parked import Expectation, ParkedWatch, state_bytes
 from sim.world.play import PROBE_TOKENS, Play
 from sim.world.replies import ReplyWatch
 from sim.world.restart import next_card
+from sim.world.sites import site_of
 from strata.core.errors import DeviceError, Refusal
 from strata.core.lending.loan import LoanPhase
 from strata.core.memory.policy import NEVER
@@ -58,6 +60,7 @@ class Driver(Play):
     def _serve(self, card: Card) -> None:
         """A server is ready, and holds nothing."""
         self.card = card
+        card.device.word_of = partial(site_of, card)
         self._start: AtStart = look(card)
         self._held: tuple[int, ...] = ()  # the ids whose cells K/V surely holds
         self._request: GenerationRequest | None = None
@@ -93,10 +96,6 @@ class Driver(Play):
         """Bytes of a loan are on their way, there or back, or blobs are exchanged."""
         state = self.card.runner._state
         return not isinstance(state, Idle | Reading) and (state.at.is_lending or bool(state.at.cache.moving))
-
-    @property
-    def num_moves_home(self) -> int:
-        return 1 + 2 * self.card.lent.num_segments if is_out(self.card) else 0
 
     @property
     def num_steps(self) -> int:
@@ -301,11 +300,10 @@ class Driver(Play):
         self._loans.check_lent(words)
 
     def _note_struck(self) -> None:
-        """Which acts of a loan failures met, and whether the world goes on behind them."""
-        for command in self.faults.struck:
-            what = struck_by(self.card, command)
-            if what and not self.is_lost:
-                self.sometimes[f"survived a fault at {what}"] += 1
+        """What failures met, and whether the world goes on behind them."""
+        for word in self.faults.struck:
+            if word and not self.is_lost:
+                self.sometimes[f"survived a fault at {word}"] += 1
         self.faults.struck.clear()
 
     def _recover(self, where: str) -> None:

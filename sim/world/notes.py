@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from sim.world.card import Card
 from sim.world.checks import is_out
-from sim.world.loans import CACHE, ROOM_CLOSES, ROOM_OPENS, Act, comes, goes
-from strata.core.commands import MAX_COPY_GROUP, Access, Command, Copy, GraphLaunch
+from sim.world.loans import CACHE, ROOM_CLOSES, ROOM_OPENS, comes, goes
+from strata.core.commands import MAX_COPY_GROUP
 from strata.core.lending.loan import LoanPhase
 from strata.core.serving.states import Idle, Reading, ShortReading, State, Windowing
 
@@ -58,20 +58,3 @@ def note_loans(notes: Notes, card: Card, words: Sequence[str]) -> None:
         notes["room in a read that streams"] += isinstance(state, Reading) and state.chunk.is_streaming
         notes["room slot home before the read ends"] += isinstance(state, Reading) and bool(journal.homes)
         notes["block restored behind the first window"] += isinstance(state, Windowing) and bool(journal.homes)
-
-
-def struck_by(card: Card, command: Command) -> str:
-    """What a failure met, in the words of loans; "" for what every read has."""
-    match command:
-        case GraphLaunch() if card.runner._state.at.is_lending:
-            return "first window"
-        case Copy():
-            targets = [pair.target for pair in command.pairs if isinstance(pair.target, Access)]
-            if any((target.content or "").startswith(f"blob {card.geometry.num_layers} ") for target in targets):
-                return "copy into the block"
-            if not card.runner._state.at.is_lending and any(target.owner == CACHE for target in targets):
-                return "copy of a swap"
-            return "copy into a head" if any(target.owner in ("head", "draft head") for target in targets) else ""
-        case _ if isinstance(command, Act):
-            return card.lent.word(command)
-    return ""

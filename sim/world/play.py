@@ -64,11 +64,6 @@ class Play(ABC):
         """The client has left, and what is open is being closed."""
         return self._is_cancelled
 
-    @property
-    def num_moves_home(self) -> int:
-        """Acts that bring home what was lent before the first of its parts changes hands; 0 while no segment is out."""
-        return 0
-
     def apply(self, decision: Decision) -> None:
         """Raises what found a fault: TwinError, WorldFault, or an assertion of the core."""
         if self.is_lost:
@@ -89,8 +84,8 @@ class Play(ABC):
             case Stop():
                 if self.has_token:
                     self._guarded(self._end_early)
-            case Fault(after, kind, stage):
-                self.cards[stage % len(self.cards)].device.faults.planned.append((after, kind))
+            case Fault(after, kind, stage, at):
+                self.cards[stage % len(self.cards)].device.faults.plan(after, kind, at)
             case Favour(pick, times):
                 for card in self.cards:
                     card.device.favours += [pick] * min(times, MAX_FAVOURS)

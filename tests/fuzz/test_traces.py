@@ -14,6 +14,7 @@ from fuzz.minimize import minimize
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop, Turn, from_json, to_json
 from sim.world.geometry import Delivery, Geometry
+from sim.world.sites import SITES
 from sim.world.trace import Trace, read_trace, replay, write_trace
 from strata.trace.jsonl import TraceError
 
@@ -23,7 +24,7 @@ DECISIONS: st.SearchStrategy[Decision] = st.one_of(
     st.builds(Advance, NUMBERS),
     st.just(Cancel()),
     st.just(Stop()),
-    st.builds(Fault, NUMBERS, st.sampled_from(FaultKind), NUMBERS),
+    st.builds(Fault, NUMBERS, st.sampled_from(FaultKind), NUMBERS, st.sampled_from(("", *SITES))),
     st.builds(Favour, NUMBERS, NUMBERS),
     st.builds(Turn, NUMBERS, NUMBERS),
     st.builds(Restart, NUMBERS),

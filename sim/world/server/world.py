@@ -87,7 +87,7 @@ async def _run(plan: WorldPlan, site: Site, tally: Tally) -> float:
 async def _live_through(plan: WorldPlan, site: Site, tally: Tally) -> None:
     async with trio.open_nursery() as process:
         if plan.start_failure is not None:
-            site.card.device.faults.planned.append((plan.start_failure, FaultKind.REFUSED))
+            site.card.device.faults.plan(plan.start_failure, FaultKind.REFUSED)
         process.start_soon(site.serve)
         await site.is_ready_or_over.wait()
         async with trio.open_nursery() as happening:
@@ -110,7 +110,7 @@ async def _plant(site: Site, failure: Failure) -> None:
     await trio.sleep(failure.at_s)
     kind = FaultKind.REFUSED if failure.is_refused else FaultKind.FAILED
     site.journal.note("failure", f"{kind} after {failure.after}")
-    site.card.device.faults.planned.append((failure.after, kind))
+    site.card.device.faults.plan(failure.after, kind)
 
 
 async def _signal(site: Site, at_s: float) -> None:
