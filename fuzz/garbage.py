@@ -21,7 +21,6 @@ def swept_between_worlds() -> Iterator[Callable[[], None]]:
             gc.collect()
 
     was_enabled = gc.isenabled()
-    gc.collect()
     gc.freeze()  # what is there now stays, and need not be looked at
     gc.disable()
     try:
