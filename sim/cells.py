@@ -39,7 +39,8 @@ named = lru_cache(maxsize=4096)(Content)
 class Cell:
     """Bytes [start, end). `generation` counts transfers; `content` is None where nobody wrote since the bytes were last
     mapped or passed on; `write` is the last writer, `reads` those since that no later one is known to come after;
-    `readers` the table versions through which the bytes have been read."""
+    `readers` the table versions through which the bytes have been read; `mapped_at`: how many changes the card had seen
+    when all of them were found mapped."""
 
     start: int
     end: int
@@ -49,6 +50,7 @@ class Cell:
     write: "Operation | None" = None
     reads: tuple["Operation", ...] = ()
     readers: tuple["Readers", ...] = ()
+    mapped_at: int = -1
 
     def split(self, at: int) -> "Cell":
         """Keep what lies before `at`; the rest, of which the same is known."""
@@ -68,16 +70,17 @@ class Cell:
 
 
 class Cells:
-    """Every byte of [0, size_bytes) lies in exactly one cell. `num_cuts` counts the cells that were split."""
+    """Every byte of [0, size_bytes) lies in exactly one cell. `num_cuts` counts the cells that were split; `at`: each
+    of them by its start."""
 
-    __slots__ = ("_at", "_cells", "_starts", "num_cuts", "size_bytes")
+    __slots__ = ("_cells", "_starts", "at", "num_cuts", "size_bytes")
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
         self.num_cuts = 0
         self._starts = [0]
         self._cells = [Cell(0, size_bytes)]
-        self._at = {0: self._cells[0]}  # the cell that starts there
+        self.at = {0: self._cells[0]}
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -86,7 +89,7 @@ class Cells:
         """The cells of [start, end), the first of which begins and the last of which ends there."""
         if start >= end:
             return []
-        cell = self._at.get(start)
+        cell = self.at.get(start)
         if cell is not None and cell.end == end:
             return [cell]
         starts, cells = self._starts, self._cells
@@ -118,8 +121,8 @@ class Cells:
         kept = cells[:1]
         for cell in cells[1:]:
             if kept[-1].is_like(cell):
-                kept[-1].end = cell.end
-                del self._at[cell.start]
+                kept[-1].end, kept[-1].mapped_at = cell.end, -1
+                del self.at[cell.start]
             else:
                 kept.append(cell)
         if len(kept) < len(cells):
@@ -128,7 +131,7 @@ class Cells:
 
     def _split(self, index: int, at: int) -> None:
         assert at <= self.size_bytes, (at, self.size_bytes)
-        self._at[at] = rest = self._cells[index].split(at)
+        self.at[at] = rest = self._cells[index].split(at)
         self._cells.insert(index + 1, rest)
         self._starts.insert(index + 1, at)
         self.num_cuts += 1

@@ -126,11 +126,17 @@ class Shadow:
         self, reads: Sequence[Side], writes: Sequence[Side], by: Operation
     ) -> tuple[list[list[Cell]], list[list[Cell]]]:
         """The cells of each side, none of which is cut by another one's."""
-        before, cells = self._num_cuts(), self._cells
-        found = [cells(side, by) for side in reads], [cells(side, by) for side in writes]
-        if self._num_cuts() == before:
-            return found
-        return [cells(side, by) for side in reads], [cells(side, by) for side in writes]
+        before, cells, at = self._num_cuts(), self._cells, self._arena.at
+        found: list[list[Cell]] = []
+        for side in (*reads, *writes):
+            cell = at.get(side.extent.offset_bytes) if isinstance(side, Access) else None
+            if cell is not None and cell.end - cell.start == side.extent.size_bytes:  # type: ignore[union-attr]
+                found.append([cell])
+            else:
+                found.append(cells(side, by))
+        if self._num_cuts() != before:
+            found = [cells(side, by) for side in (*reads, *writes)]
+        return found[: len(reads)], found[len(reads) :]
 
     def _num_cuts(self) -> int:
         staging, parked = self._writable

@@ -70,10 +70,13 @@ class Vram:
 
     def is_held(self, cell: Cell, access: Access) -> bool:
         """Whether `check_access` has nothing to say of an access to that cell, the whole of it."""
-        extent, segment_bytes = access.extent, self.segment_bytes
-        start = extent.offset_bytes
-        last = (start + extent.size_bytes - 1) // segment_bytes
-        return cell.owner == access.owner != NOBODY and None not in self.mappings[start // segment_bytes : last + 1]
+        if cell.owner != access.owner or cell.owner == NOBODY:
+            return False
+        if cell.mapped_at != self.num_changes:
+            if None in self.mappings[cell.start // self.segment_bytes : (cell.end - 1) // self.segment_bytes + 1]:
+                return False
+            cell.mapped_at = self.num_changes
+        return True
 
     def check_mapped(self, extent: Extent, by: Operation) -> None:
         start, size = extent.offset_bytes, extent.size_bytes

@@ -29,8 +29,8 @@ def weight_bytes_of(name: str, size_bytes: int) -> bytes:
 
 
 def _numbered(first: int, size_bytes: int) -> bytes:
-    words = [(first + index) & 0xFFFF_FFFF for index in range(-(-size_bytes // 4))]
-    return struct.pack(f"<{len(words)}I", *words)[:size_bytes]
+    num_words = -(-size_bytes // 4)
+    return struct.pack(f"<{num_words}I", *range(first, first + num_words))[:size_bytes]
 
 
 def trunk_blobs(geometry: Geometry) -> dict[tuple[int, int], bytes]:
