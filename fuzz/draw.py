@@ -121,7 +121,6 @@ class Drawer:
             self._fresh = STREAMED_FRESH if rng.random() < 0.6 else LONG_FRESH
         self._replies, self._stop_rate = LONGER_REPLIES if geometry.num_swaps else REPLIES, 0.2
         if geometry.window_rows > 1:
-            self._fresh += (geometry.context_tokens - 7,) * 2  # a reply that comes to the end of the context
             self._replies, self._stop_rate = WIDE_REPLIES, 0.4
         self._times = TIMES
         self._bases: tuple[int, ...] = (0, 1, 2, 3)

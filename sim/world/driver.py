@@ -29,6 +29,7 @@ from sim.world.sites import site_of
 from strata.core.errors import DeviceError, Refusal
 from strata.core.lending.loan import LoanPhase
 from strata.core.memory.policy import NEVER
+from strata.core.programs import MAX_WINDOW_ROWS
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.states import Idle, Reading, ShortReading, State, Windowing
@@ -141,6 +142,11 @@ class Driver(Play):
         self._drain()
         if self.card.geometry.num_checkpoints:  # the one before, edited
             self.apply(Begin(2, shared=fresh // 2, base=1, salt=0x5A1C, max_tokens=1))
+            self._drain()
+        if (
+            self.card.geometry.drafts
+        ):  # as far as the context goes, where a drafter has no cell for its last step any more
+            self.apply(Begin(limit - MAX_WINDOW_ROWS, salt=0x5A1D, max_tokens=MAX_WINDOW_ROWS))
             self._drain()
         if self.card.geometry.parked_bytes:  # another conversation, back to the one before, and back again
             self.apply(Begin(fresh // 2, salt=0x5A19, max_tokens=1))
