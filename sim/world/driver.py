@@ -149,7 +149,7 @@ class Driver(Play):
             self.apply(Begin(limit - MAX_WINDOW_ROWS, salt=0x5A1D, max_tokens=MAX_WINDOW_ROWS))
             self._drain()
         if self.card.geometry.parked_bytes:  # another conversation, back to the one before, and back again
-            self.apply(Begin(fresh // 2, salt=0x5A19, max_tokens=1))
+            self.apply(Begin(self._other(fresh), salt=0x5A19, max_tokens=1))
             self._drain()
             for salt in (0x5A1A, 0x5A1B):
                 self.apply(Begin(2, shared=limit, base=2, salt=salt, max_tokens=1))

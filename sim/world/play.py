@@ -133,6 +133,10 @@ class Play(ABC):
         self._request, self._is_cancelled = request, False
         return request
 
+    def _other(self, fresh: int) -> int:
+        """Tokens of another conversation beside one of `fresh`: shorter, but not so that windows read it, one by one."""
+        return min(fresh, max(fresh // 2, self.cards[0].geometry.short_read_tokens + 1))
+
     def _calm(self) -> None:
         """No more failures, and streams go on in the order of submission."""
         for card in self.cards:

@@ -101,7 +101,7 @@ class StagedDriver(Play):
         can_lend = any(card.plan.lendable for card in self.cards) and fresh > self.geometry.short_read_tokens
         if can_lend and self.sometimes["staged: loan opened"] == loans:
             raise WorldFault("a long read at the end of the world opened no loan on any stage")
-        for begin in (Begin(fresh // 2, salt=0x5A19), Begin(2, shared=limit, base=2, salt=0x5A1A)):
+        for begin in (Begin(self._other(fresh), salt=0x5A19), Begin(2, shared=limit, base=2, salt=0x5A1A)):
             self.apply(begin)
             self._drain()
 

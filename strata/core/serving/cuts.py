@@ -8,14 +8,14 @@ A function of token ids alone: neither chunks nor what was cached moves a cut, s
 places and leave the same bits.
 """
 
-from collections.abc import Sequence
+from functools import lru_cache
 
-CUT_EVERY_TOKENS = 2048
-"""The longest stretch without a cut."""
+CUT_EVERY_TOKENS = 2048  # the longest stretch without a cut
 
 
-def cuts_of(ids: Sequence[int], *, turn_ends: frozenset[int]) -> tuple[int, ...]:
-    """All cuts, in order. Those of a longer conversation that begins with `ids` begin with these."""
+@lru_cache(maxsize=4)
+def cuts_of(ids: tuple[int, ...], *, turn_ends: frozenset[int]) -> tuple[int, ...]:
+    """All cuts, in order; asked for again at each step of a read. Those of a longer conversation that begins with `ids` begin with these."""
     cuts = [0]
     for position, token_id in enumerate(ids, 1):
         if token_id in turn_ends or position - cuts[-1] == CUT_EVERY_TOKENS:
