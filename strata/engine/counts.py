@@ -112,9 +112,11 @@ def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan,
                     classes |= {write.extent.size_bytes}
         elif not isinstance(command, Copy):
             continue
-        if isinstance(command, Copy) and command.stream is Stream.COPY:
+        if isinstance(command, Copy) and _is_ring_group(command, plan):
+            more["ring_entries"] += len(command.pairs)
+        elif isinstance(command, Copy) and command.stream is Stream.COPY:
             for pair in command.pairs:
-                _count_copy(more, pair.target, num_layers=plan.inventory.num_layers, is_lent=is_lent)
+                _count_copy(more, pair.target, is_lent=is_lent)
         elif isinstance(command, Copy):
             for pair in command.pairs:
                 if parked_bytes := _parked_bytes(pair.target, plan):
@@ -132,7 +134,15 @@ def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan,
     return replace(counts, scratch_classes=classes, **sums)
 
 
-def _count_copy(more: Counter[str], target: Access | HostExtent, *, num_layers: int, is_lent: bool) -> None:
+def _is_ring_group(copy: Copy, plan: Plan) -> bool:
+    """Groups that fill the ring do nothing else, and carry blobs of the trunk; a read has hundreds of them."""
+    first = copy.pairs[0].target
+    if copy.stream is not Stream.COPY or isinstance(first, HostExtent) or first.owner != PROMPT:
+        return False
+    return not _is_blob_of(first, plan.inventory.num_layers)
+
+
+def _count_copy(more: Counter[str], target: Access | HostExtent, *, is_lent: bool) -> None:
     if isinstance(target, HostExtent):
         return
     size_bytes = target.extent.size_bytes
@@ -143,10 +153,8 @@ def _count_copy(more: Counter[str], target: Access | HostExtent, *, num_layers: 
         more["swapped_bytes"] += size_bytes
     elif target.owner != PROMPT:
         more["restored_bytes"] += size_bytes
-    elif _is_blob_of(target, num_layers):
-        more["room_bytes"] += size_bytes
     else:
-        more["ring_entries"] += 1
+        more["room_bytes"] += size_bytes
 
 
 def _parked_bytes(side: Access | HostExtent, plan: Plan) -> int:

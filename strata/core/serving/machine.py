@@ -32,7 +32,7 @@ from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
 from strata.core.serving.border import begin_pass, pass_window
 from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend
-from strata.core.serving.chunk import Addresses, ChunkState, Residents, open_chunk, run_ahead
+from strata.core.serving.chunk import Addresses, ChunkState, Residents, address_rows, open_chunk, run_ahead
 from strata.core.serving.conversations import Takeover
 from strata.core.serving.inputs import pack_header, token_rows
 from strata.core.serving.launches import Recipe, launch_embed, prompt_lane
@@ -246,19 +246,23 @@ class Machine:
         """The next chunk of the prompt, from where the session ends to the next cut at which a state is left."""
         lane, staging, start = prompt_lane(layout), self.plan.staging, len(at.session.ids)
         rows = min(layout.chunk_tokens, self._next_end(at, request) - start)
-        chunk = open_chunk(self.recipe, layout, resident, start=start, rows=rows, ring=ring)
+        room = at.room if start + rows == len(request.prompt_ids) - 1 else None
+        chunk = open_chunk(self.recipe, layout, resident, start=start, rows=rows, ring=ring, room=room)
         chunk, copies = run_ahead(self.plan, chunk)
         given = [token_rows(staging.prompt_tokens, lane.buffers.tokens, request.prompt_ids[start : start + rows])]
         if self.plan.draft is not None:
             behind = request.prompt_ids[start + 1 : start + rows + 1]
             given.append(token_rows(staging.next_tokens, lane.buffers.next_tokens, behind))
+        if chunk.is_streaming and self.plan.inventory.num_moe_layers:
+            given.append(address_rows(self.plan, chunk, self.places, ()))
         uploads = (Upload(staging.prompt_header, pack_header(start)), *(upload for upload, _ in given))
         header = CopyPair(staging.prompt_header, lane.whole(lane.buffers.header))
         inputs = (header, *(CopyPair(source, lane.whole(target)) for _, (source, target) in given))
         cleared = clear_state(self.plan, lane.stream) if start == 0 else ()
         at, entry = begin_pass(self.plan, self.before, at, lane, rows=rows)
         embed = () if entry.handed else (launch_embed(self.recipe, lane, rows=rows),)
-        opening = (*copies, *cleared, Copy(lane.stream, inputs), *entry.commands, *embed)
+        # The link carries what was ordered first: inputs would wait for a whole ring.
+        opening = (Copy(lane.stream, inputs), *copies, *cleared, *entry.commands, *embed)
         orders = Orders(uploads, opening, handed=entry.handed)
         return order_layers(self.recipe, self.places, Reading(at, request, chunk), orders)
 

@@ -5,6 +5,8 @@ A version is the whole table, uploaded from staging on the verifier's stream; wi
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import chain
 
 from strata.core.commands import Access, Command, Copy, CopyPair, Stream, TableVersion
 from strata.core.memory.planner import Plan
@@ -16,14 +18,14 @@ from strata.core.serving.steps import Upload
 
 def resident_blobs(plan: Plan, slots: Iterable[Slot]) -> Residents:
     """The blobs of `slots`, and where they lie."""
-    return {
-        (slot.layer, slot.expert): Access(
-            slot.extent.part(offset_bytes=0, size_bytes=plan.inventory.blob_bytes[slot.layer]),
-            "cache",
-            blob_content(slot.layer, slot.expert),
-        )
-        for slot in slots
-    }
+    sizes = plan.inventory.blob_bytes
+    return {(slot.layer, slot.expert): _resident(slot, sizes[slot.layer]) for slot in slots}
+
+
+@lru_cache(1 << 14)
+def _resident(slot: Slot, size_bytes: int) -> Access:
+    extent = slot.extent.part(offset_bytes=0, size_bytes=size_bytes)
+    return Access(extent, "cache", blob_content(slot.layer, slot.expert))
 
 
 def blobs_home(plan: Plan, slots: Iterable[Slot]) -> Iterator[CopyPair]:
@@ -41,11 +43,9 @@ def publish_table(plan: Plan, places: Addresses, resident: Residents, *, version
 
 def pack_table(plan: Plan, places: Addresses, resident: Residents) -> bytes:
     """int64 [num_layers, num_experts]; 0 in rows of dense layers."""
-    words: list[int] = []
-    for layer, row in enumerate(plan.pack.blobs):
-        if not row:
-            words += [0] * plan.inventory.num_experts
-        for expert, home in enumerate(row):
-            slot = resident.get((layer, expert))
-            words.append(places.arena + slot.extent.offset_bytes if slot else places.pack + home.offset_bytes)
+    num_experts = plan.inventory.num_experts
+    rows = ([places.pack + home.offset_bytes for home in row] or [0] * num_experts for row in plan.pack.blobs)
+    words = list(chain.from_iterable(rows))
+    for (layer, expert), blob in resident.items():
+        words[layer * num_experts + expert] = places.arena + blob.extent.offset_bytes
     return struct.pack(f"<{len(words)}q", *words)
