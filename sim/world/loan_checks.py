@@ -163,7 +163,8 @@ def _with_sorted_moves(words: Sequence[str]) -> list[str]:
 
 def check_ring(journal: Journal, geometry: Geometry, lent: Lent, due: Due) -> None:
     """Entry k of a read uses slot k mod ring; the room's slots lie behind the rule's, in the block, a stride apart, and
-    are the ring's for as long as the room is open (`lending.md` 2, 3.1 and 6)."""
+    are the ring's for as long as the room is open (`lending.md` 2, 3.1 and 6). Behind whole laps, the first of them at
+    least, the ring may go round the rule's slots alone, so that those of the room can go home."""
     places = [extent.offset_bytes for extent in journal.entries]
     room = [slot.offset_bytes for slot in lent.room] if due.opens_room else []
     in_block = [lent.block.contains(extent) for extent in journal.entries]
@@ -172,7 +173,9 @@ def check_ring(journal: Journal, geometry: Geometry, lent: Lent, due: Due) -> No
         rule = geometry.ring_slots
     ring = (places[:rule] + room)[: len(places)] if len(places) >= rule else places
     size = rule + len(room)
-    right = [ring[k % size] for k in range(len(places))] if places else []
+    beyond = next((k for k, place in enumerate(places) if place != ring[k % size]), len(places))
+    narrows_at = max(size, beyond - beyond % size) if room else len(places)
+    right = [ring[k % size] if k < narrows_at else ring[(k - narrows_at) % rule] for k in range(len(places))]
     if places != right or len(set(ring)) != len(ring):
         raise WorldFault(f"{due} with {rule} slots and {len(room)} in the room: entries went to {places}, not {right}")
 

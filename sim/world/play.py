@@ -134,7 +134,7 @@ class Play(ABC):
         return request
 
     def _other(self, fresh: int) -> int:
-        """Tokens of another conversation beside one of `fresh`: shorter, but not so that windows read it, one by one."""
+        """Tokens of another conversation than one of `fresh`: shorter, but not so that windows read it one by one."""
         return min(fresh, max(fresh // 2, self.cards[0].geometry.short_read_tokens + 1))
 
     def _calm(self) -> None:

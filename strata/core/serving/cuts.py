@@ -15,7 +15,7 @@ CUT_EVERY_TOKENS = 2048  # the longest stretch without a cut
 
 @lru_cache(maxsize=4)
 def cuts_of(ids: tuple[int, ...], *, turn_ends: frozenset[int]) -> tuple[int, ...]:
-    """All cuts, in order; asked for again at each step of a read. Those of a longer conversation that begins with `ids` begin with these."""
+    """All cuts, in order. Those of a longer conversation that begins with `ids` begin with these."""
     cuts = [0]
     for position, token_id in enumerate(ids, 1):
         if token_id in turn_ends or position - cuts[-1] == CUT_EVERY_TOKENS:
