@@ -173,8 +173,8 @@ def check_ring(journal: Journal, geometry: Geometry, lent: Lent, due: Due) -> No
         rule = geometry.ring_slots
     ring = (places[:rule] + room)[: len(places)] if len(places) >= rule else places
     size = rule + len(room)
-    beyond = next((k for k, place in enumerate(places) if place != ring[k % size]), len(places))
-    narrows_at = max(size, beyond - beyond % size) if room else len(places)
+    beyond = next((k for k, place in enumerate(places) if place != ring[k % size]), None)
+    narrows_at = max(size, beyond - beyond % size) if room and beyond is not None else len(places)
     right = [ring[k % size] if k < narrows_at else ring[(k - narrows_at) % rule] for k in range(len(places))]
     if places != right or len(set(ring)) != len(ring):
         raise WorldFault(f"{due} with {rule} slots and {len(room)} in the room: entries went to {places}, not {right}")
