@@ -115,7 +115,7 @@ def _why_not_beside(kinds: set[str], region: str) -> str:
     if kinds == {HOST_ACCESS, COPY_OUT}:
         return "the host asks for staging only when it knows that the copy which used it is over (4.1, host staging)"
     if HOST_ACCESS in kinds:
-        return ""  # addresses of one layer are written while those of another are on their way up
+        return "what a chunk needs is staged and goes up at once, and more is staged only when the host has heard of it"
     if region == "staging":
         return "verifier's inputs go up, and results down, only while both prompt streams rest (4, 6)"
     if kinds == {LAUNCH, WINDOW} or region in ("kv", "state", "weights"):
