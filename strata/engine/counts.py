@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from strata.core import programs
 from strata.core.commands import Access, Command, Copy, Launch, Map, Stream, Transfer
 from strata.core.extent import HostExtent, HostSpace
 from strata.core.lending.loan import CACHE, PROMPT
@@ -12,6 +11,7 @@ from strata.core.lending.segments import Act
 from strata.core.memory.fixed import BLOCK
 from strata.core.memory.planner import Plan
 from strata.core.memory.scratch import SCRATCH
+from strata.core.programs import ExpertsArgs
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,8 @@ class RunnerCounts:
     loans, `refilled_bytes` copied back into lent slots; `room_bytes` were copied back into the block behind `num_rooms`
     rooms, `restored_bytes` into regions whose segments were away; `parked_bytes` and `unparked_bytes` of conversations
     were copied to host memory and back. `slab_bytes` of what was lent were scratch; `scratch_classes`: sizes of buffers
-    that were used in the region that is not lent."""
+    that were used in the region that is not lent. `staged_reads`: of the reads of decode windows, those of blobs that
+    were copied to the card for them, which counts as missed."""
 
     expert_reads_hit: int = 0
     expert_reads_missed: int = 0
@@ -30,6 +31,7 @@ class RunnerCounts:
     window_reads_missed: int = 0
     num_swaps: int = 0
     swapped_bytes: int = 0
+    staged_reads: int = 0
     ring_entries: int = 0
     num_loans: int = 0
     lent_bytes: int = 0
@@ -115,8 +117,11 @@ def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan,
             for pair in command.pairs:
                 more["parked_bytes"] += _parked_bytes(pair.target, plan)
                 more["unparked_bytes"] += _parked_bytes(pair.source, plan)
-        elif isinstance(command, Launch) and command.program == programs.EXPERTS:
+        elif isinstance(command, Launch) and isinstance(command.args, ExpertsArgs):
             owners = [read.owner for read in command.reads if isinstance(read, Access) and _is_blob(read)]
+            if command.stream is not Stream.PROMPT:  # a window's, which counts by itself what it finds in a slot
+                more["staged_reads"] += len(owners) if command.args.result is not None else 0
+                continue
             hits = owners.count(CACHE)
             more["expert_reads_hit"] += hits
             more["expert_reads_missed"] += len(owners) - hits

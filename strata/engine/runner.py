@@ -14,7 +14,6 @@ from strata.core.commands import Fill
 from strata.core.errors import DeviceError, DeviceLost
 from strata.core.events import Failed, Reached
 from strata.core.lending.ledger import Ledger
-from strata.core.memory.planner import Plan
 from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES, SAMPLED_WORD
 from strata.core.serving.checkpoints import Checkpoints
 from strata.core.serving.chunk import Addresses
@@ -22,10 +21,10 @@ from strata.core.serving.conversations import ParkedConversations
 from strata.core.serving.launches import Recipe
 from strata.core.serving.machine import Machine
 from strata.core.serving.parking import Restoring
-from strata.core.serving.request import GenerationRequest, SamplingParams
+from strata.core.serving.request import GenerationRequest
 from strata.core.serving.standing import HOME, forgetful
 from strata.core.serving.startup import start_up
-from strata.core.serving.states import Closing, Homing, Idle, Reading, State, Windowing, first_state, landed
+from strata.core.serving.states import Closing, Homing, Idle, Reading, Staging, State, Windowing, first_state, landed
 from strata.core.serving.steps import (
     Arrived,
     Began,
@@ -44,7 +43,7 @@ from strata.core.serving.windows import most_drafts
 from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
 from strata.engine.counts import CacheFacts, RunnerCounts, cache_facts, with_act, with_commands, with_window
-from strata.engine.graphs import start_graphs
+from strata.engine.graphs import start_graphs, touching
 from strata.engine.lookup import LOOK_BACK_TOKENS, look_up
 from strata.engine.read_facts import with_geometry, with_takeover
 from strata.engine.recovery import until_mended
@@ -54,7 +53,6 @@ from strata.engine.updates import NO_READ, DraftFacts, ReadFacts
 TOLD_SCRATCH_BYTES = 4 * MIB
 """A class of at least so much that a slab would have saved is told of (`lending.md` 3.3)."""
 log = logging.getLogger(__name__)
-_GREEDY = SamplingParams(temperature=0.0)
 START_PARTS = ("load", "graphs", "touch")
 """What a start does behind the weights: copies to the card, windows captured, a first request of its own."""
 
@@ -105,13 +103,6 @@ class RunnerSnapshot:
     heat: tuple[int, ...]
 
 
-def _touching(plan: Plan) -> list[GenerationRequest]:
-    """Requests that share nothing, one for each way to read."""
-    short_tokens, most_tokens = plan.options.policy.short_read_tokens, plan.options.context_tokens - 1
-    long = GenerationRequest("touch", (0,) * min(max(3, short_tokens + 1), most_tokens), 1, _GREEDY)
-    return [GenerationRequest("touch", (1,) * min(3, most_tokens), 1, _GREEDY), long] if short_tokens else [long]
-
-
 class Runner:
     """`terminators` end a reply, and in a prompt a turn: behind them a read is cut (`strata.core.serving.cuts`).
     `pause` is called while a device has nothing to report yet; the twin always has. With `is_touched`, `start` runs
@@ -148,6 +139,7 @@ class Runner:
         self._read = NO_READ
         self._sampled: tuple[int, ...] = ()
         self._window_words = (0, 0)  # the card's own counters of expert reads, as seen last
+        self._num_staged = 0  # reads of staged blobs, as counted then
         self._publish()
 
     def start(self) -> dict[str, float]:
@@ -172,12 +164,13 @@ class Runner:
     def _touch(self) -> None:
         """A request of its own, read in a chunk and answered by a window, and one that windows read where they do; they
         count for nothing."""
-        for request in _touching(self._recipe.plan):
+        for request in touching(self._recipe.plan):
             self.begin(request)
             while not isinstance(outcome := self.advance(is_cancelled=False), HasClosed):
                 if isinstance(outcome, HasSampled):
                     self.end()
         self._counts = self._began = RunnerCounts(scratch_classes=self._counts.scratch_classes)
+        self._num_staged = 0
         self._state = replace(self._state, at=forgetful(self._state.at, self._recipe.plan))
         self._publish()
 
@@ -288,6 +281,13 @@ class Runner:
         return self._snapshot
 
     def _step(self, event: ServingEvent) -> None:
+        """A window that must stage blobs is ordered whole before this returns, and waited for in between."""
+        self._take(event)
+        while isinstance(self._state, Staging):
+            self._gather()
+            self._take(Routed(self._routed_experts()))
+
+    def _take(self, event: ServingEvent) -> None:
         was_restoring = self._state.at.is_restoring
         self._state, orders = self._machine.step(self._state, event)
         if self._state.at.is_restoring and not was_restoring:
@@ -319,6 +319,7 @@ class Runner:
         for command in orders.commands:
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
+                self._num_staged = self._counts.staged_reads
         for size_bytes in sorted(self._counts.scratch_classes - had_classes):
             if size_bytes >= TOLD_SCRATCH_BYTES:
                 log.info("prefill scratch: device 0 takes a new %d MiB buffer", size_bytes // MIB)
@@ -378,10 +379,11 @@ class Runner:
         """What the window of `rows` rows gave; its first row always stands."""
         words = struct.unpack(f"<{RESULT_BYTES // 8}q", self._device.host(self._recipe.plan.staging.result))
         hits, misses, num_sampled = words[HIT_WORD], words[MISSED_WORD], words[SAMPLED_WORD] if rows > 1 else 1
+        num_staged, self._num_staged = self._counts.staged_reads - self._num_staged, self._counts.staged_reads
         self._counts = with_window(
             self._counts,
-            hits=hits - self._window_words[0],
-            misses=misses - self._window_words[1],
+            hits=hits - self._window_words[0] - num_staged,
+            misses=misses - self._window_words[1] + num_staged,
             num_drafts=rows - 1,
             num_drafts_accepted=num_sampled - 1,
         )

@@ -70,7 +70,7 @@ def test_a_plan_that_verifies_has_a_word_for_every_piece_that_can_come_home_at_o
 
 
 def test_every_card_either_gets_a_plan_or_the_exact_bytes_that_are_missing():
-    smallest = planned(MIB).used_bytes
+    smallest = planned(MIB).end_bytes
     refused = accepted = 0
     for arena_bytes in range(0, smallest + 2000, 256):
         plan = plan_card(inventory(), arena_bytes, PlanOptions(300))
@@ -82,7 +82,7 @@ def test_every_card_either_gets_a_plan_or_the_exact_bytes_that_are_missing():
             assert isinstance(plan_card(inventory(), mended - 1, PlanOptions(300)), Refusal)
         else:
             accepted += 1
-            assert plan.used_bytes <= arena_bytes
+            assert plan.end_bytes <= arena_bytes
     assert refused
     assert accepted
 

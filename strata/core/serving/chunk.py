@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
 from strata.core.commands import Access, Command, Copy, CopyPair, Record, Stream, Wait
-from strata.core.extent import Extent, HostExtent
+from strata.core.extent import Extent
 from strata.core.lending.loan import PROMPT
-from strata.core.memory.layout import INT64_BYTES, PromptLayout
+from strata.core.memory.layout import PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring, RingGroup, consume_group, issue_group
 from strata.core.memory.shapes import STREAM_ALL_TOKENS
@@ -137,7 +137,7 @@ def _upload_addresses(
         slot = chunk.resident.get((layer, expert))
         extent = slot.extent if slot else chunk.layout.ring[chunk.slot_of[layer, expert]]
         words[expert] = places.arena + extent.offset_bytes
-    staged = staging_row(plan.staging.prompt_addresses, plan, layer=layer)
+    staged = address_row(plan.staging.prompt_addresses, plan, layer=layer)
     upload = Upload(staged, struct.pack(f"<{len(words)}q", *words))
     return upload, [Copy(Stream.PROMPT, (CopyPair(staged, Access(row, PROMPT)),))]
 
@@ -190,8 +190,3 @@ def _consume(lane: Lane, chunk: ChunkState, row: Extent) -> tuple[ChunkState, li
 def _ring_access(plan: Plan, layout: PromptLayout, layer: int, expert: int, slot: int) -> Access:
     extent = layout.ring[slot].part(offset_bytes=0, size_bytes=plan.inventory.blob_bytes[layer])
     return Access(extent, PROMPT, blob_content(layer, expert))
-
-
-def staging_row(table: HostExtent, plan: Plan, *, layer: int) -> HostExtent:
-    row_bytes = plan.inventory.num_experts * INT64_BYTES
-    return table.part(offset_bytes=layer * row_bytes, size_bytes=row_bytes)

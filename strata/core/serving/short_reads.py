@@ -34,16 +34,20 @@ def read_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[Lau
 
 
 def read_window(
-    plan: Plan, token_ids: tuple[int, ...], *, start: int, table_version: int, next_ids: tuple[int, ...] = ()
+    recipe: Recipe, token_ids: tuple[int, ...], *, start: int, table_version: int, next_ids: tuple[int, ...] = ()
 ) -> Orders:
     """A row each for the tokens from `start` on; `next_ids`: the one behind each, for a drafter."""
+    plan, rows = recipe.plan, len(token_ids)
     staging, buffers = plan.staging, plan.verifier.buffers
+    launched: tuple[Command, ...] = (GraphLaunch(Stream.VERIFIER, read_graph(rows), table_version),)
+    if plan.staged:
+        launched = read_launches(recipe, rows=rows, table_version=table_version)
     given = [token_rows(staging.window_tokens, buffers.tokens, token_ids)]
     if plan.draft is not None:
         given.append(token_rows(staging.next_tokens, buffers.next_tokens, next_ids))
     commands: tuple[Command, ...] = (
         *(clear_state(plan, Stream.VERIFIER) if start == 0 else ()),
         copy_to_verifier((staging.window_header, buffers.header), *(way for _, way in given)),
-        GraphLaunch(Stream.VERIFIER, read_graph(len(token_ids)), table_version),
+        *launched,
     )
     return Orders((Upload(staging.window_header, pack_header(start)), *(upload for upload, _ in given)), commands)

@@ -3,6 +3,7 @@ transitions is in `machine.py`."""
 
 from dataclasses import dataclass, replace
 
+from strata.core.commands import Command
 from strata.core.memory.layout import PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.residency import Residency
@@ -81,6 +82,16 @@ class Windowing:
 
 
 @dataclass(frozen=True, slots=True)
+class Staging:
+    """`window` is under way layer by layer: what a router chose is awaited, and `held` follows, the experts of that
+    layer first."""
+
+    at: Standing
+    window: Windowing | ShortReading
+    held: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Homing:
     """The first window's token is out; what it did not wait for is awaited, before drafts or a second window."""
 
@@ -89,7 +100,9 @@ class Homing:
     behind: Continued
 
 
-State = Idle | Parking | Restoring | Lending | Reading | ShortReading | Closing | Settling | Windowing | Homing
+State = (
+    Idle | Parking | Restoring | Lending | Reading | ShortReading | Closing | Settling | Windowing | Staging | Homing
+)
 
 
 def first_state(plan: Plan, heat: tuple[int, ...] = ()) -> Idle:
