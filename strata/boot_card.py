@@ -125,6 +125,7 @@ def card_model(planned: PlannedModel, form: CardForm) -> CardModel:
         window_work=work.window,
         draft_work=work.draft,
         drafter=None if spec.drafter is None else _drafter(spec),
+        asks_windows=bool(planned.plan.staged),
     )
 
 

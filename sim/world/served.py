@@ -57,6 +57,8 @@ def is_served(trace: CommandTrace) -> bool:
 def replay_served(trace: CommandTrace) -> Served:
     """Raises ValueError for a head that is not what `strata serve` writes."""
     plan = _plan_of(trace)
+    if plan.staged:
+        return Served(left_out=["windows of this server staged experts layer by layer; its requests are not followed"])
     served = Served()
     try:
         player = _Player(trace, plan, served)

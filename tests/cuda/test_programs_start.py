@@ -70,7 +70,7 @@ def test_a_pack_that_cannot_be_pinned_whole_is_refused_with_the_missing_bytes(pl
             opened(planned, fake)
         text = str(refused.value)
         assert f"{size_bytes:,} B of it, of which 0 B could be pinned: {size_bytes:,} B are missing" in text
-        assert "memlock" in text and "strata doctor" in text
+        assert "memlock" in text and "strata doctor" in text and "--resident-budget-gib 0.0: then" in text
         assert fake.leftovers() == {}
 
 
