@@ -72,6 +72,14 @@ def test_everything_in_a_pack_has_its_own_bytes_whatever_is_pinned(pinned_bytes)
     ]
 
 
+def test_every_blob_is_told_with_its_place_and_the_drafters_are_the_layer_behind():
+    pack = plan_pack(drafting_inventory(), pinned_bytes=5000, resident={(0, 7)})
+    placed = list(pack.placed_blobs())
+    assert [(layer, expert) for layer, expert, _ in placed] == [(at, i) for at in (0, 2, 3, 4) for i in range(40)]
+    rows = {0: pack.blobs[0], 2: pack.blobs[2], 3: pack.blobs[3], 4: pack.block}
+    assert all(home == rows[layer][expert] for layer, expert, home in placed)
+
+
 def test_a_blob_that_lies_across_the_edge_is_pageable():
     plan = planned(8192 * 3 + 100)
     pack = plan.pack
