@@ -130,6 +130,7 @@ class SimDevice:
     ) -> None:
         assert queues is None or clock is None, "time is charged in the order of submission"
         self._description = description
+        self._pinned_bytes = description.pack_bytes - description.pageable_pack_bytes
         self._programs = programs
         self._payload = payload
         self._faults = faults
@@ -161,7 +162,8 @@ class SimDevice:
                 self._apply(command, by)
                 if self._clock is not None:
                     viewed_bytes = self._counts.pack_read_bytes - pack_read_bytes
-                    self._clock.charge(command, work_of(command, self._graphs), pack_read_bytes=viewed_bytes)
+                    work, pinned_bytes = work_of(command, self._graphs), self._pinned_bytes
+                    self._clock.charge(command, work, pack_read_bytes=viewed_bytes, pinned_bytes=pinned_bytes)
             self._counts.commands += 1
 
     def completions(self) -> Sequence[Event]:
