@@ -130,9 +130,12 @@ def test_requests_pass_every_check_whatever_is_pinned_and_lent(
 
 
 @SHARDS
+@pytest.mark.parametrize("policy", [ROOM, pytest.param(ALL, marks=pytest.mark.soak)], ids=["room", "all"])
 @pytest.mark.parametrize("kind", ["refused", "failed"])
-def test_a_failure_in_any_command_ends_with_all_at_rest_and_the_next_request_answered(kind: str, shard: int):
-    options = replace(OPTIONS, policy=ROOM, window_rows=2)
+def test_a_failure_in_any_command_ends_with_all_at_rest_and_the_next_request_answered(
+    kind: str, policy: LendingPolicy, shard: int
+):
+    options = replace(OPTIONS, policy=policy, window_rows=2)
     start = len(card(options).commands)
     whole = card(options)
     request = prompt(300, max_tokens=3)
