@@ -2,7 +2,8 @@
 
     host     |issue|issue|...........waits...........|issue|
     prompt      |launch|--- event ---|launch|                  a stream does one thing after the other
-    copy           |== copy ==||== copy ==|                    one copy each way at a time, whichever was ready first
+    copy           |== copy ==||== copy ==|                    one copy each way at a time, whichever was ready first;
+                                                               a program's reads of the pack are one too, behind it
 
 Nothing begins before the host has issued it, so what is issued is carried out only as far as the host has waited: what
 it issues then may still come between. Programs of several streams do not slow each other down. A clock orders nothing
@@ -126,11 +127,13 @@ class VirtualClock:
             case Launch(stream):
                 host_ns = pace.programs[command.program].host_ns
                 self._now += pace.launch_ns if host_ns is None else host_ns
-                self._issue(stream, self._computing(programs, pack_read_bytes))
+                self._issue(stream, self._computing(programs))
+                self._issue_reads(stream, pack_read_bytes)
             case GraphLaunch(stream):
                 self._now += pace.launch_ns
                 nodes_ns = len(programs) * pace.graph_node_ns
-                self._issue(stream, nodes_ns + self._computing(programs, pack_read_bytes))
+                self._issue(stream, nodes_ns + self._computing(programs))
+                self._issue_reads(stream, pack_read_bytes)
             case Copy(stream, pairs):
                 for pair in pairs:
                     self._now += pace.pair_host_ns
@@ -194,13 +197,16 @@ class VirtualClock:
         if item.after is not None:
             self._stalled[stream] += start - ready
 
-    def _computing(self, programs: Sequence[tuple[str, int]], pack_read_bytes: int) -> int:
+    def _issue_reads(self, stream: Stream, pack_read_bytes: int) -> None:
+        if pack_read_bytes:
+            self._issue(stream, _ns(pack_read_bytes, self._pace.pack_read_bytes_per_us), TO_DEVICE)
+
+    def _computing(self, programs: Sequence[tuple[str, int]]) -> int:
         paces = [(self._pace.programs[name], rows) for name, rows in programs]
-        computing_ns = sum(
+        return sum(
             pace.fixed_ns + round(rows * (pace.row_ns + pace.context_ns * (self.context_tokens + rows / 2)))
             for pace, rows in paces
         )
-        return computing_ns + _ns(pack_read_bytes, self._pace.pack_read_bytes_per_us)
 
 
 def work_of(command: Command, graphs: Mapping[str, Graph]) -> list[tuple[str, int]]:

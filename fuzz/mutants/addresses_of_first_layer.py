@@ -1,6 +1,6 @@
-"""Slots of the address row are looked up for layer 0."""
+"""Every address row of a chunk gives the slots of its first layer."""
 
 MODULE = "strata.core.serving.chunk"
-FRAGMENT = "slot = chunk.resident.get((layer, expert))"
-REPLACEMENT = "slot = chunk.resident.get((0, expert))"
+FRAGMENT = "blob = chunk.resident.get((layer, expert))"
+REPLACEMENT = "blob = chunk.resident.get((first, expert))"
 SOURCE = "lending.md 2, address table"

@@ -1,6 +1,6 @@
-"""One slot more than there is counts as free."""
+"""One entry more than the ring has slots is in flight."""
 
 MODULE = "strata.core.memory.ring"
-FRAGMENT = "return self.num_slots - (self.num_issued - self.num_consumed)"
-REPLACEMENT = "return self.num_slots - (self.num_issued - self.num_consumed) + 1"
+FRAGMENT = "return min(self.num_slots - (self.num_issued - self.num_consumed), self"
+REPLACEMENT = "return min(self.num_slots - (self.num_issued - self.num_consumed) + 1, self"
 SOURCE = "lending.md 5, invariant 14"

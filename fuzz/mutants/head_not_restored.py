@@ -1,10 +1,6 @@
 """The output head is not copied home."""
 
 MODULE = "strata.core.serving.borrowing"
-FRAGMENT = """\
-        if part.name != BLOCK:
-"""
-REPLACEMENT = """\
-        if part.name not in (BLOCK, "head"):
-"""
+FRAGMENT = "if (part.name == BLOCK) == is_block:"
+REPLACEMENT = 'if part.name != "head" and (part.name == BLOCK) == is_block:'
 SOURCE = "lending.md 5, invariant 7"

@@ -1,6 +1,6 @@
-"""The last dirty slot of a group does not go home."""
+"""The last run of dirty slots does not go home."""
 
 MODULE = "strata.core.serving.borrowing"
-FRAGMENT = "owner=PROMPT) for slot in sorted(slots))"
-REPLACEMENT = "owner=PROMPT) for slot in sorted(slots)[:-1])"
+FRAGMENT = "for run in room.runs(slots))"
+REPLACEMENT = "for run in room.runs(slots)[:-1])"
 SOURCE = "lending.md 5, invariant 21"

@@ -1,6 +1,6 @@
-"""Entry k uses slot k mod (ring + 1)."""
+"""Entries use one slot more than the ring has."""
 
 MODULE = "strata.core.memory.ring"
-FRAGMENT = "slots = tuple((ring.num_issued + i) % ring.num_slots for"
-REPLACEMENT = "slots = tuple((ring.num_issued + i) % (ring.num_slots + 1) for"
+FRAGMENT = "return entry % self.num_slots if beyond"
+REPLACEMENT = "return entry % (self.num_slots + 1) if beyond"
 SOURCE = "lending.md 5, invariant 14"

@@ -1,6 +1,10 @@
 """Every window reads all blobs from the pack."""
 
 MODULE = "strata.core.serving.table"
-FRAGMENT = "places.arena + slot.extent.offset_bytes if slot else"
-REPLACEMENT = "places.pack + home.offset_bytes if slot else"
+FRAGMENT = """\
+for (layer, expert), blob in resident.items():
+        words"""
+REPLACEMENT = """\
+for (layer, expert), blob in ():
+        words"""
 SOURCE = "lending.md 2, address table"

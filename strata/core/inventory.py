@@ -106,11 +106,6 @@ class ModelInventory:
         return sum(size > 0 for size in self.blob_bytes)
 
     @property
-    def last_moe_layer(self) -> int:
-        """-1 in a dense model."""
-        return max((layer for layer, size in enumerate(self.blob_bytes) if size), default=-1)
-
-    @property
     def num_pairs(self) -> int:
         """(layer, expert) pairs: how many blobs there are."""
         return self.num_moe_layers * self.num_experts

@@ -8,7 +8,7 @@ context with it.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strata.core.commands import Access, GraphLaunch, Launch, TableRead
+from strata.core.commands import GraphLaunch, Launch, TableRead
 from strata.core.errors import DeviceError
 from strata.cuda.arena import Arena
 from strata.cuda.driver import Driver
@@ -44,10 +44,9 @@ class Launches:
 
     def launch(self, launch: Launch) -> None:
         self._check_program(launch)
-        for access in (*launch.reads, *launch.writes):
-            if isinstance(access, Access):
-                self._arena.check_mapped(access.extent)
         scope = self._scope(launch)
+        for extent in scope.declared():
+            self._arena.check_mapped(extent)
         self._run(launch, scope)
         self.num_launches += 1
         self.pack_read_bytes += scope.pack_read_bytes

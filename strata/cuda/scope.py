@@ -63,6 +63,10 @@ class LaunchScope:
         """Bytes viewed in the pack, each address counted once, at its largest size."""
         return sum(self._pack_reads.values())
 
+    def declared(self) -> list[Extent]:
+        """The arena's bytes that it may touch itself, neighbours in one."""
+        return self._readable.extents()
+
     def check_read(self, extent: Extent) -> None:
         if not self._readable.contains(extent) and not any(table.contains(extent) for table in self._tables):
             raise self._undeclared(f"reads arena [{extent.offset_bytes}, {extent.end_bytes})", self._readable)

@@ -10,7 +10,7 @@ from strata.core.serving.drafting import draft_graph, draft_launches
 from strata.core.serving.launches import Recipe, window_launches
 from strata.core.serving.recurrent_state import commit_launches
 from strata.core.serving.request import GenerationRequest, SamplingParams
-from strata.core.serving.short_reads import read_graph, read_launches, read_rows
+from strata.core.serving.short_reads import read_graph, read_launches
 from strata.core.serving.startup import FIRST_TABLE_VERSION
 from strata.core.serving.windows import commit_graph, window_graph
 
@@ -25,8 +25,14 @@ def start_graphs(recipe: Recipe) -> Iterator[tuple[str, tuple[Launch, ...]]]:
             yield draft_graph(rows), draft_launches(recipe, rows=rows)
         if committed := commit_launches(recipe, rows=rows):
             yield commit_graph(rows), committed
-    for rows in () if plan.staged else read_rows(plan):
+    for rows in () if plan.staged else _read_rows(plan):
         yield read_graph(rows), read_launches(recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
+
+
+def _read_rows(plan: Plan) -> range:
+    """How many rows a window that reads may have; none where chunks read all. A stage without a head has no others."""
+    reads = plan.options.policy.short_read_tokens > 0 or not plan.inventory.has_head
+    return range(1, 1 + (plan.verifier.max_rows if reads else 0))
 
 
 def touching(plan: Plan) -> list[GenerationRequest]:

@@ -24,7 +24,17 @@ from strata.core.serving.parking import Restoring
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.standing import HOME, forgetful
 from strata.core.serving.startup import start_up
-from strata.core.serving.states import Closing, Homing, Idle, Reading, Staging, State, Windowing, first_state, landed
+from strata.core.serving.states import (
+    Closing,
+    Homing,
+    Idle,
+    Reading,
+    ShortReading,
+    State,
+    Windowing,
+    first_state,
+    landed,
+)
 from strata.core.serving.steps import (
     Arrived,
     Began,
@@ -139,7 +149,6 @@ class Runner:
         self._read = NO_READ
         self._sampled: tuple[int, ...] = ()
         self._window_words = (0, 0)  # the card's own counters of expert reads, as seen last
-        self._num_staged = 0  # reads of staged blobs, as counted then
         self._publish()
 
     def start(self) -> dict[str, float]:
@@ -170,7 +179,6 @@ class Runner:
                 if isinstance(outcome, HasSampled):
                     self.end()
         self._counts = self._began = RunnerCounts(scratch_classes=self._counts.scratch_classes)
-        self._num_staged = 0
         self._state = replace(self._state, at=forgetful(self._state.at, self._recipe.plan))
         self._publish()
 
@@ -283,7 +291,7 @@ class Runner:
     def _step(self, event: ServingEvent) -> None:
         """A window that must stage blobs is ordered whole before this returns, and waited for in between."""
         self._take(event)
-        while isinstance(self._state, Staging):
+        while isinstance(self._state, ShortReading | Windowing) and self._state.held:
             self._gather()
             self._take(Routed(self._routed_experts()))
 
@@ -319,7 +327,6 @@ class Runner:
         for command in orders.commands:
             if isinstance(command, Fill) and command.target.extent == result:
                 self._window_words = (0, 0)  # the card counts its expert reads from 0 again
-                self._num_staged = self._counts.staged_reads
         for size_bytes in sorted(self._counts.scratch_classes - had_classes):
             if size_bytes >= TOLD_SCRATCH_BYTES:
                 log.info("prefill scratch: device 0 takes a new %d MiB buffer", size_bytes // MIB)
@@ -379,11 +386,10 @@ class Runner:
         """What the window of `rows` rows gave; its first row always stands."""
         words = struct.unpack(f"<{RESULT_BYTES // 8}q", self._device.host(self._recipe.plan.staging.result))
         hits, misses, num_sampled = words[HIT_WORD], words[MISSED_WORD], words[SAMPLED_WORD] if rows > 1 else 1
-        num_staged, self._num_staged = self._counts.staged_reads - self._num_staged, self._counts.staged_reads
         self._counts = with_window(
             self._counts,
-            hits=hits - self._window_words[0] - num_staged,
-            misses=misses - self._window_words[1] + num_staged,
+            hits=hits - self._window_words[0],
+            misses=misses - self._window_words[1],
             num_drafts=rows - 1,
             num_drafts_accepted=num_sampled - 1,
         )

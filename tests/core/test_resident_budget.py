@@ -164,7 +164,8 @@ def test_what_is_neither_pinned_nor_resident_has_no_address():
     plan = planned(100_000)
     slots = resident_blobs(plan, plan.slots)
     for layer, row in enumerate(plan.pack.blobs):
-        words = struct.unpack("<40q", address_words(plan, PLACES, slots, layer=layer))
+        of_layer = {pair: blob for pair, blob in slots.items() if pair[0] == layer}
+        words = struct.unpack("<40q", address_words(plan, PLACES, of_layer, range(layer, layer + 1)))
         for expert, home in enumerate(row):
             if (layer, expert) in slots:
                 assert words[expert] == PLACES.arena + slots[layer, expert].extent.offset_bytes

@@ -29,3 +29,49 @@ def test_entry_k_uses_slot_k_mod_n_and_waits_for_exactly_its_last_readers(num_sl
 def test_two_groups_always_fit():
     for num_slots in range(2, 60):
         assert 2 * Ring(num_slots).max_group_entries <= num_slots
+
+
+@given(
+    num_slots=st.integers(2, 30),
+    num_kept=st.integers(1, 29),
+    before=st.lists(st.integers(1, 16), max_size=30),
+    behind=st.lists(st.integers(1, 16), max_size=60),
+    is_known=st.booleans(),
+    data=st.data(),
+)
+def test_a_ring_that_narrows_never_shares_a_slot_and_leaves_the_others_alone(
+    num_slots, num_kept, before, behind, is_known, data
+):
+    num_kept = min(num_kept, num_slots - 1)
+    ring, flight, last_reader = Ring(num_slots), [], [""] * num_slots
+    for number, wish in enumerate((*before, *behind)):
+        if number == len(before):
+            while flight:
+                ring, last_reader = read(ring, flight.pop(0), last_reader)
+            ring = ring.narrowing(num_kept=num_kept, num_entries=sum(behind) if is_known else 0)
+            assert ring.narrows_at % num_slots == 0 and ring.narrows_at >= max(num_slots, ring.num_issued)
+        num_entries = min(wish, ring.max_group_entries)
+        while ring.num_free < num_entries or (flight and data.draw(st.booleans())):
+            ring, last_reader = read(ring, flight.pop(0), last_reader)
+        ring, group = issue_group(ring, num_entries=num_entries)
+        flight.append(group)
+        held = [slot for one in flight for slot in one.slots]
+        assert len(set(held)) == len(held)
+        for entry, slot in enumerate(group.slots, group.first_entry):
+            assert slot < num_kept if entry >= ring.narrows_at else slot == entry % num_slots
+        assert set(group.waits) == {last_reader[slot] for slot in group.slots} - {""}
+        if ring.num_consumed >= ring.narrows_at:
+            assert max(held) < num_kept
+
+
+def read(ring, group, last_reader):
+    behind = [group.used_event if slot in group.slots else event for slot, event in enumerate(last_reader)]
+    return consume_group(ring, group), behind
+
+
+@given(num_slots=st.integers(2, 30), num_issued=st.integers(0, 90), num_entries=st.integers(0, 400))
+def test_a_ring_narrows_two_laps_ahead_of_the_end_at_most(num_slots, num_issued, num_entries):
+    ring = Ring(num_slots, num_issued, num_issued).narrowing(num_kept=1, num_entries=num_entries)
+    end = num_issued + num_entries
+    if num_entries >= 3 * num_slots:
+        assert end - 2 * num_slots <= ring.narrows_at <= end - num_slots

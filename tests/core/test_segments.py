@@ -150,7 +150,13 @@ def test_dirty_slots_are_those_of_the_block_that_an_entry_went_through(num_entri
     served = room(num_slots=num_slots, first_slot=first_slot)
     used = {entry % (first_slot + num_slots) for entry in range(num_entries)}
     assert served.dirty(num_entries) == {slot for slot in used if slot >= first_slot}
-    assert all(served.extent.contains(served.slot(slot)) for slot in served.dirty(num_entries))
+    assert all(served.extent.contains(run) for run in served.runs(served.dirty(num_entries)))
+
+
+def test_neighbours_of_the_room_go_home_in_one_piece():
+    served = room(num_slots=6, first_slot=3)
+    assert served.runs(frozenset()) == []
+    assert served.runs(frozenset({3, 4, 6, 8})) == [Extent(100, 20), Extent(130, 10), Extent(150, 10)]
 
 
 def test_a_slot_goes_home_once_and_none_when_all_are_on_their_way():

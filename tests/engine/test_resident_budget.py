@@ -15,7 +15,7 @@ from strata.core.extent import HostExtent, HostSpace
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.machine import Machine
-from strata.core.serving.states import Idle, Staging, Windowing
+from strata.core.serving.states import Idle, Windowing
 from strata.core.serving.steps import Began, Ended, Routed
 from strata.engine.runner import HasSampled
 from tests.engine.every_command import SHARDS, fail_once, indexes_of, kinds_of
@@ -177,14 +177,14 @@ def test_a_client_that_leaves_between_two_layers_leaves_all_at_rest():
     served = card()
     machine, idle = Machine(served.runner._recipe, served.runner._places), served.runner._state
     state, orders = machine.step(idle, Began(prompt(1)))
-    assert isinstance(state, Staging) and orders.awaits
+    assert isinstance(state, Windowing) and state.held and orders.awaits
     state, _ = machine.step(state, Routed((0, 1)))
-    assert isinstance(state, Staging)
+    assert isinstance(state, Windowing) and state.held
     after, orders = machine.step(state, Ended())
     assert isinstance(after, Idle) and orders.commands == () and after.at.session.ids == ()
     for _ in range(2):
         state, _ = machine.step(state, Routed((3,)))
-    assert isinstance(state, Windowing)
+    assert isinstance(state, Windowing) and not state.held
 
 
 def test_reads_of_staged_blobs_count_as_missed():

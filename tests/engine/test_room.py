@@ -14,7 +14,7 @@ from strata.core.inventory import DrafterInventory
 from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions, room_slots
-from strata.core.serving.states import Reading, Windowing
+from strata.core.serving.states import Closing, Windowing
 from tests.engine.every_command import SHARDS, indexes_of, kinds_of
 from tests.engine.symbolic_card import Card, drafting_inventory, prompt, symbolic_card
 
@@ -28,6 +28,7 @@ def card(
     ring_slots: int | None = 4,
     min_cache_slots: int = 4,
     num_cache_slots: int | None = None,
+    chunk_tokens: int | None = None,
     **rest: object,
 ) -> Card:
     options = PlanOptions(
@@ -35,6 +36,7 @@ def card(
         min_cache_slots=min_cache_slots,
         num_cache_slots=num_cache_slots,
         ring_slots=ring_slots,
+        chunk_tokens=chunk_tokens,
         policy=LendingPolicy(room_min_tokens=room_min),
     )
     return symbolic_card(drafting_inventory(), options, arena_bytes=ARENA_BYTES, **rest)  # type: ignore[arg-type]
@@ -193,17 +195,18 @@ def test_chunk_and_rule_are_planned_as_if_there_were_no_room():
     assert roomed.ring_slots == facts.ring_slots + NUM_ROOM_SLOTS
 
 
-def test_slots_go_home_while_the_last_chunk_still_runs():
-    """Where nothing else has to come home first: the first copy home is issued before the read is over."""
-    served = card(min_cache_slots=30, num_cache_slots=30)
-    assert served.plan.lendable is None
+@pytest.mark.parametrize("num_cache_slots", [30, None], ids=["no other loan", "slots lent"])
+def test_slots_go_home_while_the_last_chunk_still_runs(num_cache_slots):
+    """All of them: nothing of the block takes the link beside the first window."""
+    served = card(chunk_tokens=1280, min_cache_slots=num_cache_slots or 4, num_cache_slots=num_cache_slots)
+    assert (served.plan.lendable is None) == (num_cache_slots is not None)
     del served.commands[:]
-    served.runner.begin(prompt(2600, max_tokens=1))
-    while not isinstance(served.runner._state, Reading) or not home_bytes(served):
+    served.runner.begin(prompt(2561, max_tokens=1))
+    while not isinstance(served.runner._state, Closing):
         served.play()
         served.runner.advance(is_cancelled=False)
-        assert not isinstance(served.runner._state, Windowing)
-    assert isinstance(served.runner._state, Reading)
+    room = served.runner._state.at.room
+    assert room.returned == room.dirty(room.num_entries) and len(room.returned) == NUM_ROOM_SLOTS
 
 
 def test_the_block_is_the_drafters_again_before_the_second_window():

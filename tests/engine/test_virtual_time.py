@@ -50,11 +50,14 @@ def scaled_inventory() -> ModelInventory:
     )
 
 
-def pace(*, window_ns: int = 0) -> Pace:
-    """Programs of one launch; experts as 200 TFLOP/s give them, where one row in sixteen chose each. `window_ns` is
-    added to each window: these have eight layers of 48, and no expert of them is read over the link."""
+def pace(*, window_ns: int = 0, expert_row_ns: int = 3) -> Pace:
+    """Programs of one launch; experts as 200 TFLOP/s give them, where one row in sixteen chose each, or slower.
+    `window_ns` is added to each window: these have eight layers of 48, and no expert of them is read over the link."""
     computing = dict.fromkeys(PROGRAMS, ProgramPace(20_000, 30))
-    computing |= {programs.EXPERTS: ProgramPace(30_000, 3), programs.HEAD: ProgramPace(20_000 + window_ns, 30)}
+    computing |= {
+        programs.EXPERTS: ProgramPace(30_000, expert_row_ns),
+        programs.HEAD: ProgramPace(20_000 + window_ns, 30),
+    }
     return Pace(computing)
 
 
@@ -99,9 +102,10 @@ def serve(
     window_ns: int = 0,
     num_tokens: int = NUM_CHUNKS * CHUNK_TOKENS + 1,
     is_elastic: bool = False,
+    expert_row_ns: int = 3,
     busy: Pace | None = None,
 ) -> Served:
-    clock = VirtualClock(busy or pace(window_ns=window_ns))
+    clock = VirtualClock(busy or pace(window_ns=window_ns, expert_row_ns=expert_row_ns))
     policy = ELASTIC if is_elastic else LendingPolicy(room_min_tokens=0 if has_room else NEVER)
     options = PlanOptions(
         8192,
@@ -131,7 +135,7 @@ def serve(
 
 @pytest.mark.slow
 def test_ring_stall_falls_as_the_ring_grows() -> None:
-    served = [serve(ring_slots=ring_slots) for ring_slots in (4, 8, 16, 32)]
+    served = [serve(ring_slots=ring_slots) for ring_slots in (2, 4, 8, 16)]
     stalls = [each.slot_stall_ns / NS_PER_MS for each in served]
     reads = [each.read_ns / NS_PER_MS for each in served]
     assert stalls == sorted(stalls, reverse=True) and stalls[0] > 4 * stalls[-1]
@@ -219,19 +223,30 @@ WINDOW_NS = 12_700_000
 VISIBLE_NS = 600_000
 
 
+COMPUTING_ROW_NS = 24
+"""A chunk computes for longer than the link carries its experts, as one of 8,192 tokens does on an H200."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("num_tokens", [301, 1025, 1500, NUM_CHUNKS * CHUNK_TOKENS + 1, 5001])
-def test_a_room_makes_no_prompt_wait_longer_for_its_first_token(num_tokens: int) -> None:
-    """Chunks that ask the router, chunks that stream, and one of each."""
+def test_a_room_makes_no_prompt_slower_and_shows_its_way_home_once_at_most(num_tokens: int) -> None:
+    """Chunks that ask the router, chunks that stream, and one of each, where the link hardly rests: no order hides the
+    block then, since on a card the first window reads over the link too, and none may cost more than its bytes."""
     plain, roomed = (serve(num_windows=2, has_room=has_room, num_tokens=num_tokens) for has_room in (False, True))
     assert roomed.facts.room_slots > 0 and roomed.facts.room_bytes > 0
-    assert roomed.sampled_ns[0] <= plain.sampled_ns[0]
+    assert roomed.read_ns <= plain.read_ns
+    home_ns = roomed.facts.room_bytes * 1000 // pace().link_bytes_per_us
+    for before, after in zip(plain.sampled_ns, roomed.sampled_ns, strict=True):
+        assert after - before < home_ns + NS_PER_MS
 
 
 @pytest.mark.slow
 def test_the_way_home_of_a_whole_block_is_hidden_behind_the_last_chunk_and_the_first_window() -> None:
     """675 MiB take 12.9 ms over the link; what a client sees of it is below 0.6 ms at the second token too."""
-    plain, roomed = (serve(num_windows=3, has_room=has_room, window_ns=WINDOW_NS) for has_room in (False, True))
+    plain, roomed = (
+        serve(num_windows=3, has_room=has_room, window_ns=WINDOW_NS, expert_row_ns=COMPUTING_ROW_NS)
+        for has_room in (False, True)
+    )
     assert roomed.facts.room_bytes > 600 * MIB
     for windows in range(3):
         assert roomed.sampled_ns[windows] - plain.sampled_ns[windows] < VISIBLE_NS

@@ -115,6 +115,13 @@ def test_a_copy_waits_for_one_copy_of_another_stream_and_not_for_all_that_it_has
     assert over(clock, PROMPT, COPY) == (107, 507)
 
 
+def test_what_a_program_reads_of_the_pack_crosses_the_link_too() -> None:
+    clock = make_clock()
+    charge(clock, to_device(100), to_host(30, VERIFIER))
+    ffn(clock, 10, pack_read_bytes=20)
+    assert over(clock, PROMPT, COPY, VERIFIER) == (140, 100, 30)
+
+
 def test_a_copy_that_stands_still_lets_others_use_the_link_before_it() -> None:
     clock = make_clock()
     ffn(clock, 30)

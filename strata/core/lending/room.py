@@ -27,8 +27,15 @@ class Room:
     returned: frozenset[int] = frozenset()
     phase: LoanPhase = LoanPhase.LENT
 
-    def slot(self, ring_slot: int) -> Extent:
-        return self.slots[ring_slot - self.first_slot]
+    def runs(self, ring_slots: frozenset[int]) -> list[Extent]:
+        """The bytes of `ring_slots`, neighbours in one."""
+        runs: list[Extent] = []
+        for slot in sorted(ring_slots):
+            extent = self.slots[slot - self.first_slot]
+            if runs and runs[-1].end_bytes == extent.offset_bytes:
+                extent = Extent(runs[-1].offset_bytes, runs.pop().size_bytes + extent.size_bytes)
+            runs.append(extent)
+        return runs
 
     def dirty(self, num_entries: int) -> frozenset[int]:
         """The room's ring slots that the first `num_entries` of a read have written."""

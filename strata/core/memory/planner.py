@@ -96,10 +96,8 @@ def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions)
     if isinstance(plan, Refusal) or not (num_pageable := plan.pack.num_pageable_blobs):
         return plan
     if options.num_swaps:
-        return Refusal(
-            f"cache swaps refused: {num_pageable:,} blobs lie in host memory that is not pinned, and which of them "
-            "windows stage is planned once; leave --cache-swaps out or raise --resident-budget-gib"
-        )
+        advice = "leave --cache-swaps out or raise --resident-budget-gib"
+        return Refusal(f"cache swaps refused: {num_pageable:,} blobs lie in memory that is not pinned; {advice}")
     num_staged = min(options.window_rows * inventory.num_experts_used, inventory.num_experts)
     return _plan(inventory, arena_bytes, replace(options, num_staged=num_staged)) if plan.staged else plan
 

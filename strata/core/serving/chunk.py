@@ -9,14 +9,15 @@ ask the router first and stage only the experts it chose.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
 from strata.core.commands import Access, Command, Copy, CopyPair, Record, Stream, Wait
-from strata.core.extent import Extent
+from strata.core.extent import Extent, HostExtent
 from strata.core.lending.loan import PROMPT
-from strata.core.memory.layout import PromptLayout
+from strata.core.lending.room import Room
+from strata.core.memory.layout import INT64_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring, RingGroup, consume_group, issue_group
 from strata.core.memory.shapes import STREAM_ALL_TOKENS
@@ -76,25 +77,26 @@ class ChunkState:
 
 
 def open_chunk(
-    recipe: Recipe, layout: PromptLayout, resident: Residents, *, start: int, rows: int, ring: Ring
+    recipe: Recipe, layout: PromptLayout, resident: Residents, *, start: int, rows: int, ring: Ring, room: Room | None
 ) -> ChunkState:
-    """A chunk of tokens [start, start + rows); `ring` has nothing in flight."""
+    """A chunk of tokens [start, start + rows); `ring` has nothing in flight. `room`: whose slots go home when the chunk
+    is read, None where another chunk may use them."""
     assert ring.num_issued == ring.num_consumed, ring
     inventory = recipe.plan.inventory
     is_streaming = rows >= STREAM_ALL_TOKENS
-    chunk = ChunkState(start, rows, ring, layout, resident, is_streaming, first_entry=ring.num_issued)
-    if not is_streaming:
-        return chunk
-    moe_layers = [layer for layer in range(inventory.num_layers) if recipe.is_moe(layer)]
-    pairs = [(layer, expert) for layer in moe_layers for expert in range(inventory.num_experts)]
-    return _list(chunk, [pair for pair in pairs if pair not in resident])
+    layers = [layer for layer in range(inventory.num_layers) if is_streaming and recipe.is_moe(layer)]
+    pairs = [(layer, expert) for layer in layers for expert in range(inventory.num_experts)]
+    pairs = [pair for pair in pairs if pair not in resident]
+    if room is not None:
+        ring = ring.narrowing(num_kept=room.first_slot, num_entries=len(pairs))
+    return _list(ChunkState(start, rows, ring, layout, resident, is_streaming, first_entry=ring.num_issued), pairs)
 
 
 def _list(chunk: ChunkState, pairs: list[tuple[int, int]]) -> ChunkState:
     """Append `pairs` to the entries of this chunk; the slot of each is known from its place in the order."""
     first = chunk.first_entry + chunk.num_listed
     slot_of = dict(chunk.slot_of)
-    slot_of.update({pair: (first + i) % chunk.ring.num_slots for i, pair in enumerate(pairs)})
+    slot_of.update({pair: chunk.ring.slot(first + i) for i, pair in enumerate(pairs)})
     return replace(
         chunk, pending=chunk.pending + tuple(pairs), slot_of=slot_of, num_listed=chunk.num_listed + len(pairs)
     )
@@ -108,7 +110,9 @@ def read_experts(
     if not chunk.is_streaming:
         chunk = _list(chunk, [(layer, expert) for expert in wanted if (layer, expert) not in chunk.resident])
     row = address_row(chunk.layout.addresses, plan, layer=layer)
-    upload, commands = _upload_addresses(plan, chunk, row, places, wanted)
+    rows = [] if chunk.is_streaming else [address_rows(plan, chunk, places, wanted)]
+    pairs = tuple(CopyPair(staged, Access(target, PROMPT)) for _, (staged, target) in rows)
+    commands: list[Command] = [Copy(Stream.PROMPT, pairs)] if pairs else []
     if recipe.has_shared_expert(layer):
         commands.append(launch_shared_expert(recipe, lane, layer=layer, rows=chunk.rows))
     here = tuple(expert for expert in wanted if (layer, expert) in chunk.resident)
@@ -124,22 +128,25 @@ def read_experts(
         commands += reads
     assert not chunk.pending or chunk.pending[0][0] > layer, chunk
     commands.append(launch_combine(recipe, lane, layer=layer, rows=chunk.rows))
-    return chunk, (upload,), tuple(commands)
+    return chunk, tuple(upload for upload, _ in rows), tuple(commands)
 
 
-def _upload_addresses(
-    plan: Plan, chunk: ChunkState, row: Extent, places: Addresses, wanted: tuple[int, ...]
-) -> tuple[Upload, list[Command]]:
-    """The address row of this layer: where each wanted blob lies when its group is launched, 0 for the others."""
-    layer = chunk.layer
-    words = [0] * plan.inventory.num_experts
-    for expert in wanted:
-        slot = chunk.resident.get((layer, expert))
-        extent = slot.extent if slot else chunk.layout.ring[chunk.slot_of[layer, expert]]
-        words[expert] = places.arena + extent.offset_bytes
-    staged = address_row(plan.staging.prompt_addresses, plan, layer=layer)
-    upload = Upload(staged, struct.pack(f"<{len(words)}q", *words))
-    return upload, [Copy(Stream.PROMPT, (CopyPair(staged, Access(row, PROMPT)),))]
+def address_rows(
+    plan: Plan, chunk: ChunkState, places: Addresses, wanted: Iterable[int]
+) -> tuple[Upload, tuple[HostExtent, Extent]]:
+    """Where each blob lies when its group is launched, 0 for the others. A chunk that streams knows it of all layers
+    before the first: a row that is copied later waits for the link behind blobs. Else of `wanted` of this layer."""
+    num_experts, ring = plan.inventory.num_experts, chunk.layout.ring
+    first, num_rows = (0, plan.inventory.num_layers) if chunk.is_streaming else (chunk.layer, 1)
+    pairs = (*chunk.slot_of, *chunk.resident) if chunk.is_streaming else tuple((first, expert) for expert in wanted)
+    words = [0] * (num_rows * num_experts)
+    for layer, expert in pairs:
+        blob = chunk.resident.get((layer, expert))
+        extent = blob.extent if blob else ring[chunk.slot_of[layer, expert]]
+        words[(layer - first) * num_experts + expert] = places.arena + extent.offset_bytes
+    data, start_bytes = struct.pack(f"<{len(words)}q", *words), first * num_experts * INT64_BYTES
+    staged = plan.staging.prompt_addresses.part(offset_bytes=start_bytes, size_bytes=len(data))
+    return Upload(staged, data), (staged, chunk.layout.addresses.part(offset_bytes=start_bytes, size_bytes=len(data)))
 
 
 def run_ahead(plan: Plan, chunk: ChunkState) -> tuple[ChunkState, list[Command]]:

@@ -59,13 +59,9 @@ def _layer(recipe: Recipe, places: Addresses, state: Reading) -> tuple[Reading, 
 
 def _experts(recipe: Recipe, places: Addresses, state: Reading, experts: tuple[int, ...]) -> tuple[Reading, Orders]:
     """All behind the router of the layer under way."""
-    at, num_read = state.at, state.chunk.start + state.chunk.rows
     chunk, uploads, commands = read_experts(recipe, state.chunk, places, experts)
-    has_link = at.loan is None and at.segments is None  # else what the first window waits for would queue behind it
-    if at.room is not None and has_link and num_read == len(state.request.prompt_ids) - 1:
-        room, home = return_read_slots(recipe.plan, at.room, chunk)
-        at, commands = replace(at, room=room), commands + home
-    return replace(state, at=at, chunk=replace(chunk, layer=chunk.layer + 1)), Orders(uploads, commands)
+    at, home = return_read_slots(recipe.plan, state.at, chunk)
+    return replace(state, at=at, chunk=replace(chunk, layer=chunk.layer + 1)), Orders(uploads, commands + home)
 
 
 def _told(recipe: Recipe, state: Reading, orders: Orders) -> tuple[Reading, Orders]:

@@ -16,7 +16,7 @@ Behind a room or an elastic loan the first window does not wait for all that com
     Windowing --Continued--> Homing --> Windowing       one more way to Settling: Ended in Windowing, or in Homing
 
 With a least probability of drafts a window is launched once they were looked at: Windowing --Drafted--> Windowing.
-A window that must stage blobs is ordered layer by layer, as Staging --Routed--> Staging, and is then what it was to be.
+One that must stage blobs is ordered layer by layer, behind what each router chose: Windowing --Routed--> Windowing.
 
 `Ended` is legal in every state but Idle, `Broke` in every state. What may still run is drained, then what was lent is
 taken back and refilled (`lending.md` 4, 6-8). A refill that fails is broken and closed again. An event that a state
@@ -33,7 +33,7 @@ from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
 from strata.core.serving.border import begin_pass, pass_window
 from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, read_until
-from strata.core.serving.chunk import Addresses, Residents, open_chunk, run_ahead
+from strata.core.serving.chunk import Addresses, Residents, address_rows, open_chunk, run_ahead
 from strata.core.serving.conversations import Takeover
 from strata.core.serving.inputs import pack_header, token_rows
 from strata.core.serving.launches import Recipe, launch_embed, prompt_lane
@@ -46,18 +46,7 @@ from strata.core.serving.short_reads import read_window
 from strata.core.serving.staging import hold_back, stage
 from strata.core.serving.standing import Standing, notify, tell_home
 from strata.core.serving.startup import mend
-from strata.core.serving.states import (
-    Closing,
-    Homing,
-    Idle,
-    Lending,
-    Reading,
-    Settling,
-    ShortReading,
-    Staging,
-    State,
-    Windowing,
-)
+from strata.core.serving.states import Closing, Homing, Idle, Lending, Reading, Settling, ShortReading, State, Windowing
 from strata.core.serving.steps import (
     Arrived,
     Began,
@@ -96,7 +85,8 @@ class Machine:
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
         at = state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.reached()
-        if isinstance(state, Windowing) and not state.is_drafting and isinstance(event, Continued | Ended):
+        is_ordered = isinstance(state, Windowing) and not state.is_drafting and not state.held
+        if is_ordered and isinstance(event, Continued | Ended):
             at = replace(at, cache=at.cache.after_window(event.reads))
         after, orders = self._dispatch(state if at is state.at else replace(state, at=at), event)
         after.at.check()
@@ -125,6 +115,8 @@ class Machine:
                 return self._next_chunk(state)
             case Closing(request=GenerationRequest() as request), Arrived():
                 return self._first_window(state.at, request)
+            case ((Windowing() | ShortReading()), (Routed() | Arrived() | Continued() | Ended())) if state.held:
+                return self._stage(state, event)
             case Windowing(), Continued():
                 go_on = self._await_home if state.at.is_coming_home else self._next_window
                 return go_on(state, event)
@@ -138,11 +130,6 @@ class Machine:
                 return self._rest(state.at, NO_ORDERS)
             case Windowing(), Ended(token_ids):
                 return self._end(state, token_ids)
-            case Staging(), Routed(experts):
-                staged = stage(self.plan, self.places, state.at, state.held, experts)
-                return self._launch(replace(state.window, at=state.at), NO_ORDERS, staged)
-            case Staging(), Ended():
-                return self._settle(self._given_up(state.at))
             case ShortReading(), Arrived():
                 return self._next_short(state)
             case ShortReading(), Ended():
@@ -263,19 +250,23 @@ class Machine:
         """The next chunk of the prompt, from where the session ends to the next cut at which a state is left."""
         lane, staging, start = prompt_lane(layout), self.plan.staging, len(at.session.ids)
         rows = min(layout.chunk_tokens, self._next_end(at, request) - start)
-        chunk = open_chunk(self.recipe, layout, resident, start=start, rows=rows, ring=ring)
+        room = at.room if start + rows == len(request.prompt_ids) - 1 else None
+        chunk = open_chunk(self.recipe, layout, resident, start=start, rows=rows, ring=ring, room=room)
         chunk, copies = run_ahead(self.plan, chunk)
         given = [token_rows(staging.prompt_tokens, lane.buffers.tokens, request.prompt_ids[start : start + rows])]
         if self.plan.draft is not None:
             behind = request.prompt_ids[start + 1 : start + rows + 1]
             given.append(token_rows(staging.next_tokens, lane.buffers.next_tokens, behind))
+        if chunk.is_streaming and self.plan.inventory.num_moe_layers:
+            given.append(address_rows(self.plan, chunk, self.places, ()))
         uploads = (Upload(staging.prompt_header, pack_header(start)), *(upload for upload, _ in given))
         header = CopyPair(staging.prompt_header, lane.whole(lane.buffers.header))
         inputs = (header, *(CopyPair(source, lane.whole(target)) for _, (source, target) in given))
         cleared = clear_state(self.plan, lane.stream) if start == 0 else ()
         at, entry = begin_pass(self.plan, self.before, at, lane, rows=rows)
         embed = () if entry.handed else (launch_embed(self.recipe, lane, rows=rows),)
-        opening = (*copies, *cleared, Copy(lane.stream, inputs), *entry.commands, *embed)
+        # The link carries what was ordered first: inputs would wait for a whole ring.
+        opening = (Copy(lane.stream, inputs), *copies, *cleared, *entry.commands, *embed)
         orders = Orders(uploads, opening, handed=entry.handed)
         return order_layers(self.recipe, self.places, Reading(at, request, chunk), orders)
 
@@ -396,5 +387,11 @@ class Machine:
         at, (launched, held) = window.at, hold_back(self.plan, launched)
         is_first = isinstance(window, Windowing) and at.is_coming_home
         at, notice = notify(at, (Stream.VERIFIER,) if held or is_first else window_streams(at))
-        after = Staging(at, window, held) if held else replace(window, at=at)
-        return after, orders.then(launched).then(notice)
+        return replace(window, at=at, held=held), orders.then(launched).then(notice)
+
+    def _stage(self, window: Windowing | ShortReading, event: ServingEvent) -> tuple[State, Orders]:
+        """What its router chose is known, or nobody waits for it any more."""
+        if isinstance(event, Ended):
+            return self._settle(self._given_up(window.at))
+        assert isinstance(event, Routed), event
+        return self._launch(window, NO_ORDERS, stage(self.plan, self.places, window.at, window.held, event.experts))

@@ -8,7 +8,6 @@ is hot is judged by decode windows alone (`memory/residency.py`).
 """
 
 from strata.core.commands import Command, GraphLaunch, Launch, Stream
-from strata.core.memory.planner import Plan
 from strata.core.serving.drafting import fill_draft_kv
 from strata.core.serving.inputs import copy_to_verifier, pack_header, token_rows
 from strata.core.serving.launches import Recipe, layer_launches, window_lane
@@ -18,12 +17,6 @@ from strata.core.serving.steps import Orders, Upload
 
 def read_graph(rows: int) -> str:
     return f"read {rows}"
-
-
-def read_rows(plan: Plan) -> range:
-    """How many rows a window that reads may have; none where chunks read all. A stage without a head has no others."""
-    reads = plan.options.policy.short_read_tokens > 0 or not plan.inventory.has_head
-    return range(1, 1 + (plan.verifier.max_rows if reads else 0))
 
 
 def read_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[Launch, ...]:

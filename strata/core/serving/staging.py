@@ -51,7 +51,7 @@ def stage(plan: Plan, places: Addresses, at: Standing, held: tuple[Command, ...]
     staged = resident_blobs(plan, taken, owner="verifier")
     row, home = Access(plan.verifier.addresses, "verifier"), address_row(plan.staging.table, plan, layer=layer)
     resident = resident_blobs(plan, (slot for slot in at.cache.slots if slot.layer == layer))
-    upload = Upload(home, address_words(plan, places, {**resident, **staged}, layer=layer))
+    upload = Upload(home, address_words(plan, places, {**resident, **staged}, range(layer, layer + 1)))
     pairs = [CopyPair(home, row), *blobs_home(plan, taken, owner="verifier")]
     reads = tuple(row if isinstance(read, Access) and read.owner == "table" else read for read in reader.reads)
     args = replace(reader.args, addresses=row.extent)

@@ -5,6 +5,8 @@ A version is the whole table, uploaded from staging on the verifier's stream; wi
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import chain
 
 from strata.core.commands import Access, Command, Copy, CopyPair, Stream, TableVersion
 from strata.core.lending.loan import CACHE
@@ -17,14 +19,14 @@ from strata.core.serving.steps import Upload
 
 def resident_blobs(plan: Plan, slots: Iterable[Slot], *, owner: str = CACHE) -> Residents:
     """The blobs of `slots`, which are `owner`'s, and where they lie."""
-    return {
-        (slot.layer, slot.expert): Access(
-            slot.extent.part(offset_bytes=0, size_bytes=plan.inventory.blob_bytes[slot.layer]),
-            owner,
-            blob_content(slot.layer, slot.expert),
-        )
-        for slot in slots
-    }
+    sizes = plan.inventory.blob_bytes
+    return {(slot.layer, slot.expert): _resident(slot, sizes[slot.layer], owner) for slot in slots}
+
+
+@lru_cache(1 << 14)
+def _resident(slot: Slot, size_bytes: int, owner: str) -> Access:
+    extent = slot.extent.part(offset_bytes=0, size_bytes=size_bytes)
+    return Access(extent, owner, blob_content(slot.layer, slot.expert))
 
 
 def blobs_home(plan: Plan, slots: Iterable[Slot], *, owner: str = CACHE) -> Iterator[CopyPair]:
@@ -36,17 +38,22 @@ def blobs_home(plan: Plan, slots: Iterable[Slot], *, owner: str = CACHE) -> Iter
 def publish_table(plan: Plan, places: Addresses, resident: Residents, *, version: int) -> tuple[Upload, Command]:
     """Make `version` the table: blobs of `resident` are read from their slots, all others from the pack."""
     entries = TableVersion(version, tuple(resident.values()))
-    rows = [address_words(plan, places, resident, layer=layer) for layer in range(plan.inventory.num_layers)]
-    upload = Upload(plan.staging.table, b"".join(rows))
+    words = address_words(plan, places, resident, range(plan.inventory.num_layers))
+    upload = Upload(plan.staging.table, words)
     return upload, Copy(Stream.VERIFIER, (CopyPair(plan.staging.table, Access(plan.table, "table")),), entries)
 
 
-def address_words(plan: Plan, places: Addresses, resident: Residents, *, layer: int) -> bytes:
-    """int64 [num_experts]: a row of the table. 0 in a dense layer, and where no program may read the blob now: in
-    memory that is not pinned it has no address."""
-    words = [0] * plan.inventory.num_experts
-    for expert, home in enumerate(plan.pack.blobs[layer]):
-        slot = resident.get((layer, expert))
-        if slot or plan.pack.is_pinned(home):
-            words[expert] = places.arena + slot.extent.offset_bytes if slot else places.pack + home.offset_bytes
+def address_words(plan: Plan, places: Addresses, resident: Residents, layers: range) -> bytes:
+    """int64 [layers, num_experts]: rows of the table. 0 in a dense layer, and where no program may read the blob now:
+    in memory that is not pinned it has no address."""
+    num_experts, pack = plan.inventory.num_experts, plan.pack
+    is_whole = pack.pinned_bytes == pack.size_bytes
+    rows = (
+        [places.pack + home.offset_bytes if is_whole or pack.is_pinned(home) else 0 for home in row]
+        or [0] * num_experts
+        for row in pack.blobs[layers.start : layers.stop]
+    )
+    words = list(chain.from_iterable(rows))
+    for (layer, expert), blob in resident.items():
+        words[(layer - layers.start) * num_experts + expert] = places.arena + blob.extent.offset_bytes
     return struct.pack(f"<{len(words)}q", *words)

@@ -35,7 +35,8 @@ def first_rows(extent: Extent, rows: int, buffers: PassBuffers) -> Extent:
 
 def typed(data: Tensor, dtype: torch.dtype, *shape: int) -> Tensor:
     """The first numbers of a uint8 view, as `shape`."""
-    return data[: math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
+    size_bytes = math.prod(shape) * dtype.itemsize
+    return (data if data.numel() == size_bytes else data[:size_bytes]).view(dtype).view(shape)
 
 
 @dataclass(frozen=True, slots=True)
