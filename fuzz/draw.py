@@ -16,7 +16,7 @@ from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour,
 from sim.world.geometry import MAX_EXPERTS, OTHER_OPTIONS, VOCAB_SIZE, Delivery, Geometry
 from sim.world.worlds import AnyDriver
 from strata.core.errors import Refusal
-from strata.core.units import align_up
+from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
 SEGMENT_BYTES = 1 << 14
 SHORT_CONTEXT, LONG_CONTEXT = 700, 2400
@@ -33,6 +33,7 @@ SCRATCH_SHARE = 0.2
 SHORT_SHARE = 0.25
 SWAP_SHARE = 0.3
 WIDE_SHARE = 0.25
+BUDGET_SHARE = 0.12
 REPLIES, LONGER_REPLIES, WIDE_REPLIES = (1, 1, 2, 4), (2, 4, 7, 12), (4, 9, 16, 30)
 """Tokens of a reply: longer ones where blobs are exchanged between windows, and with drafts so many that what was said
 is said again."""
@@ -219,9 +220,9 @@ def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool
     """One world in seven has several stages (`draw_stages.py`). Of the others more than one in three has a drafter and
     lends more than cache slots, in one of four windows have drafts, the drafter's or looked up, in one of four bytes
     change when streams get there, in one of four some layers are recurrent, in one of five programs need scratch, in
-    one of four windows read what is short, in three of ten blobs are exchanged, and three of ten have a scene; all are
-    drawn apart, so that the other worlds are the same without. A world that lacks what it could have has no scene
-    either; a scene draws its own world (`scenes.py`)."""
+    one of four windows read what is short, in three of ten blobs are exchanged, in one of eight of the rest the pack is
+    pinned in part, and three of ten have a scene; all are drawn apart, so that the other worlds are the same without. A
+    world that lacks what it could have has no scene either; a scene draws its own world (`scenes.py`)."""
     rng = Random(seed)
     if with_all_loans and with_drawn_order and is_staged(seed):
         return Drawn(draw_stages(rng), Scene.NONE, rng)
@@ -259,7 +260,24 @@ def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool
         geometry = _with_wide_windows(geometry, wide.choice((2, 3, 4, 8)))
         if geometry.drafts:
             geometry = replace(geometry, least_draft_percent=wide.choice((0, 0, 50)))
+    budget = Random(f"pinned bytes of {seed}")
+    if with_all_loans and not geometry.num_swaps and budget.random() < BUDGET_SHARE:
+        geometry = _with_budget(geometry, budget)
     return Drawn(geometry, scene, rng)
+
+
+def _with_budget(geometry: Geometry, budget: Random) -> Geometry:
+    """Some of the blobs are pinned, on a card that has as much memory more as windows need to stage the others;
+    `geometry` where that has no plan."""
+    more_bytes = geometry.num_experts * (align_up(max(geometry.blob_bytes), SLOT_ALIGNMENT_BYTES) + 8)
+    share = budget.choice((0.0, 0.1, 0.3, 0.5, 0.8, 0.95))
+    pinned = replace(
+        geometry,
+        pinned_bytes=int(share * geometry.inventory().expert_bytes) + budget.choice((0, 1, 256)),
+        arena_bytes=align_up(geometry.arena_bytes + more_bytes, geometry.segment_bytes),
+        num_cache_slots=geometry.num_cache_slots or max(2, geometry.inventory().num_pairs * 6 // 10),
+    )
+    return geometry if isinstance(pinned.plan(), Refusal) else pinned
 
 
 def _with_wide_windows(geometry: Geometry, window_rows: int) -> Geometry:

@@ -70,6 +70,7 @@ SOMETIMES = (
     "read by windows",
     "blobs exchanged",
     "reply ended beside a swap",
+    "blobs staged",
     "scratch in its region",
     "room opens",
     "room in a read that streams",

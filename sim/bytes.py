@@ -94,6 +94,9 @@ class BytesPayload:
             return memoryview(b"")
         return memoryview(pages.buffer()).cast("B")[extent.offset_bytes : extent.end_bytes]
 
+    def peek(self, extent: Extent) -> bytes:
+        return self.tensor(extent).numpy().tobytes()
+
     def seal(self) -> None:
         self._pack.protect()
 

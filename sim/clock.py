@@ -18,6 +18,7 @@ from sim.graphs import Graph
 from strata.core.commands import (
     Command,
     Copy,
+    CopyPair,
     Digest,
     Fill,
     GraphLaunch,
@@ -31,7 +32,7 @@ from strata.core.commands import (
     Wait,
     size_of,
 )
-from strata.core.extent import HostExtent
+from strata.core.extent import HostExtent, HostSpace
 from strata.core.programs import ExpertsArgs, ProgramArgs
 
 NS_PER_US = 1_000
@@ -51,13 +52,14 @@ class ProgramPace:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Durations, by default those of one H200 (docs/lending.md 3, bench/results): a pinned copy, a kernel that reads
-    pinned memory, what a copy takes beside its bytes, an eager launch as the host sees it, a node of a graph, device
-    memory, a segment of 64 MiB mapped or unmapped, and what the host takes for each pair of a copy. What a driver call
-    takes otherwise is not in it."""
+    """Durations, by default those of one H200 (docs/lending.md 3, bench/results): a pinned copy, one from memory that
+    is not (`strata/cuda/pinned.py`), a kernel that reads pinned memory, what a copy takes beside its bytes, an eager
+    launch as the host sees it, a node of a graph, device memory, a segment of 64 MiB mapped or unmapped, and what the
+    host takes for each pair of a copy. What a driver call takes otherwise is not in it."""
 
     programs: Mapping[str, ProgramPace]
     link_bytes_per_us: int = 55_000
+    pageable_bytes_per_us: int = 7_000
     pack_read_bytes_per_us: int = 51_000
     copy_ns: int = 2_500
     launch_ns: int = 16_700
@@ -110,9 +112,16 @@ class VirtualClock:
     def times(self) -> Times:
         return Times(self._now, dict(self._over), dict(self._busy), dict(self._stalled))
 
-    def charge(self, command: Command, programs: Sequence[tuple[str, int]], *, pack_read_bytes: int) -> None:
+    def charge(
+        self,
+        command: Command,
+        programs: Sequence[tuple[str, int]],
+        *,
+        pack_read_bytes: int,
+        pinned_bytes: int | None = None,
+    ) -> None:
         """`programs`: name and rows of a launch, or of every node of a graph; `pack_read_bytes`: what they viewed in
-        the pack."""
+        the pack, of which the first `pinned_bytes` are pinned, None: all."""
         pace = self._pace
         match command:
             case Launch(stream):
@@ -129,7 +138,11 @@ class VirtualClock:
                 for pair in pairs:
                     self._now += pace.pair_host_ns
                     link = TO_HOST if isinstance(pair.target, HostExtent) else TO_DEVICE
-                    self._issue(stream, pace.copy_ns + _ns(size_of(pair.target), pace.link_bytes_per_us), link)
+                    is_pinned = not _is_pageable(pair, pinned_bytes)
+                    bytes_per_us = pace.link_bytes_per_us if is_pinned else pace.pageable_bytes_per_us
+                    item = self._issue(stream, pace.copy_ns + _ns(size_of(pair.target), bytes_per_us), link)
+                    if not is_pinned:  # the host moves it, and goes on when it is through
+                        self._now = max(self._now, self._await(item))
             case Fill(stream, touched) | Digest(stream, touched):
                 self._issue(stream, _ns(touched.extent.size_bytes, pace.memory_bytes_per_us))
             case Record(stream, event):
@@ -147,16 +160,19 @@ class VirtualClock:
 
     def take(self, tag: str) -> None:
         """The host waits until the notice is there."""
-        notice = self._notices.pop(tag)
-        while notice.over_ns is None:
-            self._begin_next()
-        self._now = max(self._now, notice.over_ns)
+        self._now = max(self._now, self._await(self._notices.pop(tag)))
 
     def drain(self) -> None:
         """The host waits for everything."""
         while any(self._queues.values()):
             self._begin_next()
         self._now = max(self._now, *self._over.values())
+
+    def _await(self, item: Item) -> int:
+        """When it is over."""
+        while item.over_ns is None:
+            self._begin_next()
+        return item.over_ns
 
     def _issue(self, stream: Stream, duration_ns: int = 0, link: str = "", after: Item | None = None) -> Item:
         item = Item(self._now, duration_ns, link, after)
@@ -202,6 +218,12 @@ def work_of(command: Command, graphs: Mapping[str, Graph]) -> list[tuple[str, in
             return [(node.launch.program, _rows_of(node.launch.args)) for node in graphs[command.graph].nodes]
         case _:
             return []
+
+
+def _is_pageable(pair: CopyPair, pinned_bytes: int | None) -> bool:
+    source = pair.source
+    is_master = isinstance(source, HostExtent) and source.space is HostSpace.PACK
+    return is_master and pinned_bytes is not None and source.end_bytes > pinned_bytes  # type: ignore[union-attr]
 
 
 def _rows_of(args: ProgramArgs) -> int:

@@ -13,7 +13,8 @@ host learns only from the `Reached` of a later `Notify`. Ask for a view each tim
 is done later through a view that was kept goes unseen.
 
 **Reads.** Every byte of a declared read must be defined. A declared write defines its whole extent, and may read it.
-A publishing copy makes its version known when it is applied; `tables.py` says which version a launch may name.
+A publishing copy makes its version known when it is applied; `tables.py` says which version a launch may name. No
+program may follow an address into the pageable part of the pack, nor have one before it in its address row.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,6 +52,7 @@ from strata.core.commands import (
 )
 from strata.core.events import Event, Failed, Reached
 from strata.core.extent import Extent, HostExtent, HostSpace
+from strata.core.programs import ExpertsArgs
 from strata.device import DeviceDescription, DeviceStatistics, Programs
 
 ARENA_ADDRESS = 0x1000_0000_0000
@@ -70,8 +72,10 @@ def describe_twin(
     staging_bytes: int,
     behind_bytes: int = 0,
     parked_bytes: int = 0,
+    pageable_pack_bytes: int = 0,
 ) -> DeviceDescription:
-    """A virtual card. Raises ValueError when the arena, or what is reserved behind it, is not whole segments."""
+    """A virtual card, on which programs may not read the last `pageable_pack_bytes` of the pack. Raises ValueError when
+    the arena, or what is reserved behind it, is not whole segments."""
     if segment_bytes <= 0 or arena_bytes <= 0 or arena_bytes % segment_bytes:
         raise ValueError(f"arena_bytes={arena_bytes} must be a multiple of segment_bytes={segment_bytes}, both above 0")
     if behind_bytes < 0 or behind_bytes % segment_bytes:
@@ -86,6 +90,7 @@ def describe_twin(
         pack_address=PACK_ADDRESS,
         behind_bytes=behind_bytes,
         parked_bytes=parked_bytes,
+        pageable_pack_bytes=pageable_pack_bytes,
     )
 
 
@@ -125,6 +130,7 @@ class SimDevice:
     ) -> None:
         assert queues is None or clock is None, "time is charged in the order of submission"
         self._description = description
+        self._pinned_bytes = description.pack_bytes - description.pageable_pack_bytes
         self._programs = programs
         self._payload = payload
         self._faults = faults
@@ -156,7 +162,8 @@ class SimDevice:
                 self._apply(command, by)
                 if self._clock is not None:
                     viewed_bytes = self._counts.pack_read_bytes - pack_read_bytes
-                    self._clock.charge(command, work_of(command, self._graphs), pack_read_bytes=viewed_bytes)
+                    work, pinned_bytes = work_of(command, self._graphs), self._pinned_bytes
+                    self._clock.charge(command, work, pack_read_bytes=viewed_bytes, pinned_bytes=pinned_bytes)
             self._counts.commands += 1
 
     def completions(self) -> Sequence[Event]:
@@ -312,6 +319,9 @@ class SimDevice:
             self._queues.add(replay.stream if replay else launch.stream, partial(self._run, launch, scope))
 
     def _run(self, launch: Launch, scope: LaunchScope) -> None:
+        if self._description.pageable_pack_bytes and isinstance(launch.args, ExpertsArgs):
+            words = memoryview(self._payload.peek(launch.args.addresses)).cast("q")
+            scope.check_words(words, self._shadow.host.end_of)
         self._payload.run(self._programs[launch.program], launch.args, scope)
         self._counts.pack_read_bytes += scope.pack_read_bytes
 

@@ -59,5 +59,9 @@ class PackError(TwinError):
     """The pack read by the device before `seal`, or written after it, or written by a command at all."""
 
 
+class PageableRead(TwinError):
+    """A program follows, or could follow, an address into host memory that is not pinned: a card would be lost."""
+
+
 class UnknownProgram(TwinError):
     """A launch of a program that this device was not given."""

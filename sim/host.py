@@ -53,6 +53,10 @@ class HostShadow:
         if extent.space is HostSpace.PACK:
             raise PackError(f"{by} refused: writes {describe(extent)}; no command may change the master", by.command)
 
+    def end_of(self, pack_offset: int) -> int:
+        """Of what the manifest names at that place of the pack."""
+        return self._names.end_of(pack_offset)
+
     def check_name(self, extent: HostExtent, content: str | None, by: Operation) -> int | None:
         """A copy out of host memory leaves `content` on the card: is that what is known to lie here? Gives where the
         whole of it begins in the pack, None where the manifest has no name."""

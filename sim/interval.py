@@ -36,6 +36,11 @@ class IntervalMap(Generic[T]):
             last = bisect_left(self._starts, end, first)
             yield from zip(self._starts[first:last], self._values[first:last], strict=True)
 
+    def end_of(self, position: int) -> int:
+        """Where the run that `position` lies in ends."""
+        behind = bisect_right(self._starts, position)
+        return self._starts[behind] if behind < len(self._starts) else self.size_bytes
+
     def assign(self, start: int, end: int, value: T) -> None:
         """Every byte of [start, end) now has `value`."""
         if start >= end:

@@ -30,6 +30,9 @@ class Payload(Protocol):
 
     def host(self, extent: HostExtent) -> memoryview: ...
 
+    def peek(self, extent: Extent) -> bytes:
+        """The arena's bytes as they are, for whoever judges; none where the payload has no bytes."""
+
     def seal(self) -> None: ...
 
     def close(self) -> None: ...

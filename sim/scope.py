@@ -1,8 +1,8 @@
 """What one launch may touch. Knows the declared extents only; whether they were in order is decided before it runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from sim.errors import UndeclaredAccess
+from sim.errors import PageableRead, UndeclaredAccess
 from sim.interval import Spans
 from sim.streams import Operation
 from sim.tables import Readers
@@ -17,7 +17,7 @@ class LaunchScope:
     """What one launch declared: asked by the payload before a program gets at any byte.
 
     A declared write may be read too. Through the address table a program reaches the version's entries, the table
-    itself and the whole pack, the pack read-only."""
+    itself and the pinned part of the pack, the pack read-only."""
 
     __slots__ = ("_by", "_description", "_pack_reads", "_readable", "_reads", "_tables", "_writable", "_writes")
 
@@ -70,6 +70,7 @@ class LaunchScope:
         """The bytes at a device address, declared and inside one address space."""
         pack_offset = address - self._description.pack_address
         if size_bytes >= 0 and 0 <= pack_offset <= self._description.pack_bytes - size_bytes and self._tables:
+            self._check_pinned(pack_offset, size_bytes)
             self._pack_reads[address] = max(size_bytes, self._pack_reads.get(address, 0))
             return HostExtent(HostSpace.PACK, pack_offset, size_bytes)
         offset = address - self._description.arena_address
@@ -78,6 +79,23 @@ class LaunchScope:
         extent = Extent(offset, size_bytes)
         self.check_read(extent)
         return extent
+
+    def check_words(self, words: Sequence[int], end_of: Callable[[int], int]) -> None:
+        """Addresses that lie before the program, whether it follows them or not; `end_of`: of what lies at that place
+        of the pack."""
+        for word in words:
+            pack_offset = word - self._description.pack_address
+            if 0 <= pack_offset < self._description.pack_bytes:
+                self._check_pinned(pack_offset, end_of(pack_offset) - pack_offset)
+
+    def _check_pinned(self, pack_offset: int, size_bytes: int) -> None:
+        pinned_bytes = self._description.pack_bytes - self._description.pageable_pack_bytes
+        if pack_offset + size_bytes > pinned_bytes:
+            raise PageableRead(
+                f"{self._by} follows an address to pack [{pack_offset}, {pack_offset + size_bytes}), of which programs "
+                f"reach the first {pinned_bytes:,} B: the rest is pageable; copy it into a slot first",
+                self._by.command,
+            )
 
     def _undeclared(self, what: str, declared: Sequence[Access]) -> UndeclaredAccess:
         spans = ", ".join(f"[{start}, {end})" for start, end in list(_spans(declared))[:8]) or "nothing"

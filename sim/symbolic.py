@@ -42,6 +42,10 @@ class SymbolicPayload:
             return memoryview(bytearray(extent.size_bytes))
         return memoryview(self._staging)[extent.offset_bytes : extent.end_bytes]
 
+    def peek(self, extent: Extent) -> bytes:
+        del extent
+        return b""
+
     def seal(self) -> None:
         """Nothing to protect."""
 

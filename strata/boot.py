@@ -112,6 +112,7 @@ def open_twin(planned: PlannedModel) -> SimDevice:
         arena_bytes=plan.arena_bytes,
         segment_bytes=planned.config.segment_bytes,
         pack_bytes=plan.pack.size_bytes,
+        pageable_pack_bytes=plan.pack.size_bytes - plan.pack.pinned_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
         parked_bytes=parked_space_bytes(plan),
@@ -311,7 +312,7 @@ async def _show_card(planned: PlannedModel, steward: Steward) -> Response:
     held = [
         (row.owner, row.extent) for row in steward.holdings() if row.owner or row.extent.offset_bytes < plan.arena_bytes
     ]
-    held.append(("", Extent(plan.used_bytes, plan.arena_bytes - plan.used_bytes)))
+    held.append(("", Extent(plan.end_bytes, plan.arena_bytes - plan.end_bytes)))
     return reply(
         {
             "rows": [{"owner": owner, **asdict(extent)} for owner, extent in held if extent.size_bytes],
@@ -333,6 +334,11 @@ def _say_plan(planned: PlannedModel) -> None:
         f"{plan.options.context_tokens:,}, {len(plan.slots)} of {plan.inventory.num_pairs} experts resident, "
         f"chunk {plan.prompt.chunk_tokens}, ring {len(plan.prompt.ring)}"
     )
+    if plan.staged:
+        say(
+            f"{sum(map(len, plan.staged)):,} experts are neither pinned nor resident: windows run layer by layer "
+            "(--resident-budget-gib)"
+        )
 
 
 def _card(planned: PlannedModel) -> str:

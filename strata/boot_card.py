@@ -17,6 +17,7 @@ from kernels.triton.launch_delta import DeltaShape
 from kernels.triton.launch_experts import ExpertShape
 from strata.core.errors import ConfigError
 from strata.core.serving.checkpoints import parked_space_bytes
+from strata.core.units import GIB
 from strata.cuda.card import CardLimits
 from strata.cuda.device import CudaDevice
 from strata.cuda.lock import LOCK_FOLDER
@@ -31,7 +32,7 @@ from strata.model.packed_reader import PackedReader
 from strata.model.program_reads import draft_embedding, draft_head, draft_norm
 from strata.model.rope_frequencies import rope_frequencies
 from strata.model.spec import Gating, HeadMap, ModelSpec, RecurrentSpec, RopePairing
-from strata.planning import PlannedModel
+from strata.planning import PlannedModel, lends
 
 ORDINAL = 0
 """Of the card that serves, among those that CUDA_VISIBLE_DEVICES leaves."""
@@ -64,14 +65,15 @@ def open_card(
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
         parked_bytes=parked_space_bytes(plan),
+        max_pinned_bytes=plan.pack.pinned_bytes,
         ordinal=ORDINAL,
-        lock_folder=lock_folder if plan.lends else None,
+        lock_folder=lock_folder if lends(plan) else None,
         api=api,
         make_views=make_views,
     )
     with ExitStack() as until_filled:
         until_filled.callback(device.close)
-        _check_pinning(device)
+        _check_pinning(device, plan.pack.pinned_bytes)
         taken_s = time.monotonic()
         fill_packed(device, planned, form, packing=on_card)
         if laps is not None:
@@ -123,6 +125,7 @@ def card_model(planned: PlannedModel, form: CardForm) -> CardModel:
         window_work=work.window,
         draft_work=work.draft,
         drafter=None if spec.drafter is None else _drafter(spec),
+        asks_windows=bool(planned.plan.staged),
     )
 
 
@@ -191,17 +194,18 @@ def _delta_shape(recurrent: RecurrentSpec) -> DeltaShape:
     )
 
 
-def _check_pinning(device: CudaDevice) -> None:
+def _check_pinning(device: CudaDevice, planned_bytes: int) -> None:
     """Windows read missing experts from the pack by address, and a card that follows an address into memory that is not
-    pinned is lost: the pack must be pinned as a whole."""
-    pack_bytes = device.describe().pack_bytes
-    missing_bytes = pack_bytes - device.pinned_pack_bytes
-    if missing_bytes:
+    pinned is lost: as much must be pinned as was planned."""
+    missing_bytes = planned_bytes - device.pinned_pack_bytes
+    if missing_bytes > 0:
         pack_line, *_ = device.describe_pinning()
+        budget_gib = device.pinned_pack_bytes * 1000 // GIB / 1000
         raise ConfigError(
-            f"device=cuda refused: the card reads the weights from pinned host memory, {pack_bytes:,} B of it, of "
+            f"device=cuda refused: the card reads the weights from pinned host memory, {planned_bytes:,} B of it, of "
             f"which {device.pinned_pack_bytes:,} B could be pinned: {missing_bytes:,} B are missing ({pack_line}); see "
-            "`strata doctor`"
+            f"`strata doctor`, or give --resident-budget-gib {budget_gib}: then experts "
+            "beyond it are copied to the card before the layer that needs them"
         )
 
 

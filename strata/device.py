@@ -1,7 +1,7 @@
 """The port that both bodies obey: `sim` (the twin) and `strata.cuda` (a card).
 
-The core decides and hands over commands; a device executes them and reports events. Nothing here blocks: on a card
-`submit` queues work, on the twin the payload is applied at once and the event is ready at the next `completions`.
+The core decides and hands over commands; a device executes them and reports events. Nothing here waits for results: a
+card's `submit` queues work, the twin applies the payload at once and has the event ready at the next `completions`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +28,7 @@ class DeviceDescription:
     pack_address: int
     behind_bytes: int = 0  # reserved addresses behind the arena, for segments that are moved there for a while
     parked_bytes: int = 0  # host memory for parked conversations
+    pageable_pack_bytes: int = 0  # at the end of the pack: copies read them, and kernels may not
 
     @property
     def range_bytes(self) -> int:
@@ -70,7 +71,9 @@ class Device(Protocol):
     def describe(self) -> DeviceDescription: ...
 
     def submit(self, commands: Sequence[Command]) -> None:
-        """Take the commands in order. Raises DeviceError(command) for the first one refused; those before it stand."""
+        """Take the commands in order. A copy from memory that is not pinned is in order on its stream like any other,
+        and holds up the caller until its bytes have left that memory. Raises DeviceError(command) for the first one
+        refused; those before it stand."""
 
     def completions(self) -> Sequence[Event]:
         """Events since the last call, oldest first. Never waits."""

@@ -1,6 +1,7 @@
 """From what was asked for to a model and a plan: what `serve` and `plan` share. Reads the file's header and nothing
 else; needs no torch."""
 
+import mmap
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -138,7 +139,19 @@ def plan_options(config: ServeConfig, spec: ModelSpec) -> PlanOptions:
         has_slab=config.switches.mmq_slab,
         num_swaps=config.num_swaps,
         least_probability=config.least_probability,
+        pinned_bytes=_pinned_bytes(config),
     )
+
+
+def _pinned_bytes(config: ServeConfig) -> int | None:
+    """Whole pages: none is pinned in part."""
+    budget_bytes = config.resident_budget_bytes
+    return None if budget_bytes is None else budget_bytes - budget_bytes % mmap.PAGESIZE
+
+
+def lends(plan: Plan) -> bool:
+    """Whether any read borrows what is not its own."""
+    return plan.lendable is not None or plan.options.policy.room_min_tokens != NEVER
 
 
 def lending_policy(config: ServeConfig) -> LendingPolicy:

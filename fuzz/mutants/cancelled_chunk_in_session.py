@@ -1,7 +1,7 @@
 """A chunk that was given up counts as read."""
 
 MODULE = "strata.core.serving.machine"
-FRAGMENT = "return self._close(_read_until(state.at, state.chunk), None)"
+FRAGMENT = "return self._close(read_until(state.at, state.chunk), None)"
 REPLACEMENT = (
     "first, rows = state.chunk.start, state.chunk.rows\n"
     "                session = state.at.session.grown(*state.request.prompt_ids[first : first + "

@@ -1,8 +1,6 @@
 """Combine does not declare what the experts left."""
 
 MODULE = "strata.core.serving.launches"
-FRAGMENT = """\
-            lane.rows_of(buffers.expert_rows, rows),
-            lane.rows_of(buffers.router_weights, rows),"""
-REPLACEMENT = "            lane.rows_of(buffers.router_weights, rows),"
+FRAGMENT = "summed = (buffers.expert_rows, buffers.router_weights, buffers.hidden)"
+REPLACEMENT = "summed = (buffers.router_weights, buffers.hidden)"
 SOURCE = "docs/design.md 3, every command lists what it reads"

@@ -1,6 +1,7 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
 """What is noted on the card between programs, so that the host need not look: which experts a launch computes, how many
-were read from where, and which, which tokens of a window were accepted, and where a draft stands. One program each."""
+were read from where, and which, which tokens of a window were accepted, and where a draft stands. And what the host
+asks: which experts a window chose. One program each."""
 
 import triton
 import triton.language as tl
@@ -72,6 +73,25 @@ def count_reads_kernel(
     tl.store(reads + 1, tl.load(reads + 1) + tl.sum(is_read.to(tl.int64), axis=0) - hits)
     if HAS_USAGE:
         tl.store(usage + expert, tl.load(usage + expert, mask=is_read, other=0) + 1, mask=is_read)
+
+
+@triton.jit(do_not_specialize=["num_pairs"])
+def count_chosen_kernel(
+    ids,
+    counts,
+    num_pairs,
+    NUM_EXPERTS: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    PAIRS: tl.constexpr,
+):
+    """counts: int32 [NUM_EXPERTS], how often each expert is among ids: int32 [num_pairs], PAIRS of them at a time."""
+    expert = tl.arange(0, EXPERTS)
+    times = tl.zeros([EXPERTS], tl.int32)
+    for first in range(0, num_pairs, PAIRS):
+        pair = first + tl.arange(0, PAIRS)
+        chosen = tl.load(ids + pair, mask=pair < num_pairs, other=-1)
+        times += tl.sum((expert[:, None] == chosen[None, :]).to(tl.int32), axis=1)
+    tl.store(counts + expert, times, mask=expert < NUM_EXPERTS)
 
 
 @triton.jit(do_not_specialize=["num_rows"])

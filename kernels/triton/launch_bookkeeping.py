@@ -45,6 +45,19 @@ def count_reads(
     )
 
 
+def count_chosen(ids: Tensor, counts: Tensor) -> None:
+    """counts: int32 [experts of the layer], how often each is among `ids` (int32)."""
+    num_experts = counts.numel()
+    bookkeeping.count_chosen_kernel[(1,)](
+        ids,
+        counts,
+        ids.numel(),
+        NUM_EXPERTS=num_experts,
+        EXPERTS=triton.next_power_of_2(num_experts),
+        PAIRS=16,
+    )
+
+
 def accept(
     result: Tensor,
     num_sampled: Tensor,

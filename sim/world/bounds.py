@@ -46,13 +46,15 @@ def check_geometry(geometry: Geometry) -> None:
     _require(geometry.num_checkpoints >= 0, f"num_checkpoints={geometry.num_checkpoints}")
     _require(0 <= geometry.num_swaps <= MAX_COPY_GROUP, f"num_swaps={geometry.num_swaps}, 0 to {MAX_COPY_GROUP}")
     _require(geometry.swap_windows >= 1, f"swap_windows={geometry.swap_windows}, 1 or more")
+    pinned_bytes = geometry.pinned_bytes
+    _require(pinned_bytes is None or pinned_bytes >= 0, f"pinned_bytes={pinned_bytes}")
     starts, sizes = (0, *geometry.splits), (geometry.arena_bytes, *geometry.arenas)
     ends = (*geometry.splits, geometry.num_layers)
     _require(len(starts) == len(sizes), f"{len(starts)} runs of layers on {len(sizes)} cards")
     are_runs = all(start < end for start, end in zip(starts, ends, strict=True))
     _require(are_runs, f"layers are split at {geometry.splits}")
-    is_for_one = geometry.is_elastic or geometry.num_swaps > 0
-    _require(not (geometry.splits and is_for_one), "stages that move segments or exchange blobs")
+    is_for_one = geometry.is_elastic or geometry.num_swaps > 0 or pinned_bytes is not None
+    _require(not (geometry.splits and is_for_one), "stages that move segments, exchange blobs or stage them")
     _require(geometry.first_layer == 0 and geometry.has_head, "a part of a model")
     for arena_bytes in sizes:
         segments, rest = divmod(arena_bytes, max(1, geometry.segment_bytes))
@@ -83,7 +85,8 @@ def check_served(inventory: ModelInventory, options: PlanOptions, *, max_pairs: 
     ring_slots = options.ring_slots
     _require(ring_slots is None or 0 <= ring_slots <= MAX_RING_SLOTS, f"a ring of {ring_slots} slots")
     _require(0 <= options.num_swaps <= MAX_COPY_GROUP and options.swap_windows >= 1, "swaps that are none")
-    sizes = (options.parked_bytes, options.checkpoint_bytes, options.segment_bytes)
+    _require(0 <= options.num_staged <= max_pairs, f"{options.num_staged} slots for pageable blobs")
+    sizes = (options.parked_bytes, options.checkpoint_bytes, options.segment_bytes, options.pinned_bytes or 0)
     _require(all(size >= 0 for size in sizes), "a negative size")
     areas = [area for work in inventory.prompt_work for area in work.areas]
     sizes_bytes = [size for area in areas for size in (area.row_bytes, area.fixed_bytes)]

@@ -131,9 +131,17 @@ class WorldDevice(SimDevice):
         self._stream_of: dict[str, str] = {}
 
     def capture(self, name: str, launches: Sequence[Launch]) -> None:
-        """The last moment before anything is lent: everything is at home, and a drafter's work is captured too. The
-        journal begins."""
         super().capture(name, launches)
+        self._note_home()
+
+    def note_start(self) -> None:
+        """The core is ready; where nothing was captured and nothing is lent, all is at home still."""
+        if self.home is None:
+            self._note_home()
+
+    def _note_home(self) -> None:
+        """The last moment before anything is lent: everything is at home, and a drafter's work is captured. The
+        journal begins."""
         super().capture(DRAFT, (self._drafting,))
         vram, arena = self._shadow.vram, Extent(0, self.describe().arena_bytes)
         rows = vram.content_rows(arena)
@@ -245,10 +253,12 @@ class WorldDevice(SimDevice):
         if kind is FaultKind.FAILED:
             return Failed(PLANTED, command)
         if isinstance(command, Transfer):
+            if self.home is None and command.giver:  # a start that captured nothing
+                self._note_home()
             check_unpublished(command, self._shadow)
         if self.swaps is not None and not self.faults.is_spoilt:
             self.swaps.check(command, self._shadow, index, self.card_map())
-        if isinstance(command, GraphLaunch):
+        if isinstance(command, GraphLaunch) or _begins_window(command):
             self.journal.num_windows += 1
             if self.journal.num_windows > 1 and self.lent is not None:
                 check_block_is_back(self._geometry, self.lent, self._shadow, index, command)
@@ -274,6 +284,12 @@ class WorldDevice(SimDevice):
         self.journal.note_copy(command, drafter_layer=self._geometry.num_layers)
         if command.publishes is not None:
             check_published(command.publishes, self._shadow, by)
+
+
+def _begins_window(command: Command) -> bool:
+    """Of a window that is no graph, which a model in one piece begins so."""
+    is_embed = isinstance(command, Launch) and command.program == programs.EMBED
+    return is_embed and command.stream is Stream.VERIFIER  # type: ignore[union-attr]
 
 
 def _stream_of(event: Failed) -> str:
@@ -311,6 +327,7 @@ def make_card(
         if is_counting_pairs:
             card.device.pairs = Pairs(card.device._graphs)
         card.runner.start()
+        card.device.note_start()
         check_start(card.device.journal, geometry, card.lent)
     return card
 
@@ -331,6 +348,7 @@ def build_card(
         arena_bytes=geometry.arena_bytes,
         segment_bytes=geometry.segment_bytes,
         pack_bytes=plan.pack.size_bytes,
+        pageable_pack_bytes=plan.pack.size_bytes - plan.pack.pinned_bytes,
         staging_bytes=plan.staging.size_bytes,
         parked_bytes=parked_space_bytes(plan),
         behind_bytes=plan.behind_bytes,

@@ -16,7 +16,8 @@ from strata.core.lending.segments import Backing
 from strata.core.memory.policy import DEFAULT_MIN_CACHE_SLOTS
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
-MAX_LENT_PERCENT = 90
+MAX_LENT_PERCENT, MAX_LENT_OF_PAGEABLE = 90, 85
+"""The latter where less than 90% of the expert bytes are pinned."""
 """All expert bytes of a world are pinned."""
 GRID_TOKENS = 256
 MIN_STREAM_SLOTS = 16
@@ -132,7 +133,8 @@ def check_rest(card: Card, start: AtStart) -> None:
     if card.lent.block.size_bytes:
         card.device.draft()
     shadow, num_experts = card.device._shadow, card.geometry.num_experts
-    check_addresses(shadow, card.payload, card.blobs, found, num_experts=num_experts)
+    pinned_bytes = card.plan.pack.size_bytes if card.geometry.pinned_bytes is None else card.geometry.pinned_bytes
+    check_addresses(shadow, card.payload, card.blobs, found, num_experts=num_experts, pinned_bytes=pinned_bytes)
     for (layer, expert), blob in card.blobs.items():
         extent = found.get(f"blob {layer} {expert}")
         if extent is not None and bytes(card.payload.arena(extent)) != blob:
@@ -146,7 +148,9 @@ def check_loan(card: Card, start: AtStart, *, path_tokens: int) -> None:
         raise WorldFault("slots are lent to a request that reads nothing")
     kept, total = len(resident_blobs(card)), len(start.blobs)
     floor = DEFAULT_MIN_CACHE_SLOTS if geometry.min_cache_slots is None else geometry.min_cache_slots
-    if kept < floor or (total - kept) * 100 > total * MAX_LENT_PERCENT:
+    expert_bytes, pinned_bytes = sum(geometry.blob_bytes) * geometry.num_experts, geometry.pinned_bytes
+    is_pinned = pinned_bytes is None or 10 * pinned_bytes >= 9 * expert_bytes
+    if kept < floor or (total - kept) * 100 > total * (MAX_LENT_PERCENT if is_pinned else MAX_LENT_OF_PAGEABLE):
         raise WorldFault(f"{total - kept} of {total} slots are lent, {kept} kept; the floor is {floor} slots")
     is_block = card.lent.block.offset_bytes
     rows = [(at, size) for at, size, owner in owner_rows(card) if owner == "prompt" and at != is_block]
@@ -166,7 +170,7 @@ def _most_needed_bytes(geometry: Geometry, path_tokens: int) -> int:
     """Of the largest chunk and ring that a read of `path_tokens` may have, by the sizes that `PassBuffers` documents:
     id, hidden, normed, attention, router ids and weights, and expert rows of each token, and with a drafter the token
     behind it; then addresses and slots."""
-    row_bytes = 4 + 16 + 16 + 4 * 2 * 4 + 8 + 8 + 2 * 16 + 4 * (geometry.drafter_experts > 0)
+    row_bytes = 4 + 16 + 16 + 4 * 2 * 4 + geometry.num_experts_used * (4 + 4 + 16) + 4 * (geometry.drafter_experts > 0)
     longest = align_up(path_tokens, GRID_TOKENS)
     chunk_tokens = geometry.chunk_tokens or min(longest, geometry.max_chunk_tokens or longest)
     num_pairs = geometry.num_experts * len(geometry.blob_bytes)

@@ -231,6 +231,8 @@ class Driver(Play):
                 self._held = self._request.prompt_ids[:read_tokens]
                 if has_moved_on:  # behind a conversation that came back nothing was read yet
                     self.sometimes["checkpoint kept"] += self._checkpoints.note_read(read_tokens)
+                    if self.card.plan.staged and isinstance(self.card.runner._state, ShortReading | Windowing):
+                        self._checkpoints.note_landed()  # the window asked on the same stream
             case HasSampled(token_ids):
                 self._held = self._reply.note_window(token_ids, self.sometimes)
         self._checkpoints.check()

@@ -48,7 +48,8 @@ class Geometry:
     What follows is what `LendingPolicy` says, and by default nothing but cache slots is lent. Then what programs of a
     chunk work in, bytes a row, whether that comes out of the tail of a loan, how many fresh tokens windows read, and
     how many blobs of the cache are exchanged every `swap_windows` windows; `window_rows`: how many rows a window may
-    have; a drafter fills them with drafts that it finds likely by `least_draft_percent` or more. Last, cards: `splits`
+    have; a drafter fills them with drafts that it finds likely by `least_draft_percent` or more. `pinned_bytes` of the
+    pack are pinned, None: all; its router may choose all experts, so a token uses as many then. Last, cards: `splits`
     are the first layers of all stages but the first, () for one card; `arenas` their bytes, `arena_bytes` being the
     first one's. `first_layer` and `has_head` are those of a part."""
 
@@ -86,6 +87,7 @@ class Geometry:
     swap_windows: int = 1
     window_rows: int = 1
     least_draft_percent: int = 0
+    pinned_bytes: int | None = None
     splits: tuple[int, ...] = ()
     arenas: tuple[int, ...] = ()
     first_layer: int = 0
@@ -138,6 +140,10 @@ class Geometry:
         """What a checkpoint takes: the states of all recurrent layers, on a grid."""
         num_recurrent = sum(self.is_recurrent(layer) for layer in range(len(self.blob_bytes)))
         return -(-STATE_BYTES * num_recurrent // SLOT_GRID_BYTES) * SLOT_GRID_BYTES
+
+    @property
+    def num_experts_used(self) -> int:
+        return 2 if self.pinned_bytes is None else self.num_experts
 
     @property
     def can_rewind(self) -> bool:
@@ -204,7 +210,7 @@ class Geometry:
             vocab_size=VOCAB_SIZE,
             context_tokens=self.context_tokens,
             num_experts=self.num_experts,
-            num_experts_used=2,
+            num_experts_used=self.num_experts_used,
             weights=(
                 *self.embeddings,
                 *(WeightItem(f"blk.{layer}", 100 + layer) for layer in self.layers),
@@ -257,7 +263,11 @@ def with_other_options(geometry: Geometry, pick: int) -> Geometry | None:
         return None
     if other.room_min_tokens != NEVER and not other.drafter_experts:
         return None
-    return None if isinstance(other.plan(), Refusal) else other
+    before, plan = geometry.plan(), other.plan()
+    assert not isinstance(before, Refusal), before
+    if isinstance(plan, Refusal) or (geometry.pinned_bytes is not None and plan.pack != before.pack):
+        return None  # what comes first where not all is pinned depends on the slots
+    return other
 
 
 @lru_cache(maxsize=16)
@@ -280,5 +290,6 @@ def _plan(geometry: Geometry) -> Plan | Refusal:
         num_swaps=geometry.num_swaps,
         swap_windows=geometry.swap_windows,
         least_probability=geometry.least_draft_percent / 100,
+        pinned_bytes=geometry.pinned_bytes,
     )
     return plan_card(geometry.inventory(), geometry.arena_bytes, options)

@@ -69,6 +69,9 @@ class PlainBytes:
         """The bytes as they are, unchecked: for whoever judges."""
         return self._arena[extent.offset_bytes : extent.offset_bytes + extent.size_bytes]
 
+    def peek(self, extent: Extent) -> bytes:
+        return bytes(self.arena(extent))
+
     def _bytes(self, extent: Extent | HostExtent) -> memoryview:
         return self.host(extent) if isinstance(extent, HostExtent) else self.arena(extent)
 

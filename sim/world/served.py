@@ -57,6 +57,8 @@ def is_served(trace: CommandTrace) -> bool:
 def replay_served(trace: CommandTrace) -> Served:
     """Raises ValueError for a head that is not what `strata serve` writes."""
     plan = _plan_of(trace)
+    if plan.staged:
+        return Served(left_out=["windows of this server staged experts layer by layer; its requests are not followed"])
     served = Served()
     try:
         player = _Player(trace, plan, served)
@@ -237,6 +239,7 @@ def _make_card(trace: CommandTrace, plan: Plan) -> tuple[SymbolicPayload, _Follo
         arena_bytes=trace.sizes.arena_bytes,
         segment_bytes=trace.sizes.segment_bytes,
         pack_bytes=plan.pack.size_bytes,
+        pageable_pack_bytes=plan.pack.size_bytes - plan.pack.pinned_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
         parked_bytes=trace.sizes.parked_bytes,

@@ -54,8 +54,10 @@ def check_addresses(
     homes: Mapping[str, Extent],
     *,
     num_experts: int,
+    pinned_bytes: int,
 ) -> None:
-    """The bytes of the table: a resident blob is read from its slot, any other from the pack."""
+    """The bytes of the table: a resident blob is read from its slot, any other from the pack, if it lies whole in the
+    first `pinned_bytes` of it; else it has no address."""
     newest = newest_version(shadow)
     if not blobs:
         return
@@ -68,7 +70,15 @@ def check_addresses(
         if home is None:
             place = HostExtent(HostSpace.PACK, max(0, address - PACK_ADDRESS), len(blob))
             is_right = address >= PACK_ADDRESS and bytes(payload.host(place)) == blob
+            is_right = is_right and place.end_bytes <= pinned_bytes
+            if not address:
+                is_right = _is_pageable(payload, blob, pinned_bytes)
         else:
             is_right = address == ARENA_ADDRESS + home.offset_bytes
         if not is_right:
             raise TableRule(f"the table gives address={address:#x} for blob {layer} {expert}; its slot is {home}")
+
+
+def _is_pageable(payload: PlainBytes, blob: bytes, pinned_bytes: int) -> bool:
+    """Whether no whole copy of it lies in the first `pinned_bytes` of the pack."""
+    return blob not in bytes(payload.pack[:pinned_bytes])

@@ -67,7 +67,8 @@ def judge_memlock(*, limit_bytes: int | None, available_bytes: int | None) -> Fi
         return ok("memlock", text, **facts)
     return warn(
         "memlock",
-        f"{text}: a card may be refused pinned memory beyond it, and the weights are pinned whole",
+        f"{text}: a card may be refused pinned memory beyond it, and the weights are pinned whole unless "
+        "--resident-budget-gib says less",
         "raise it: `ulimit -l unlimited`, LimitMEMLOCK=infinity, or --ulimit memlock=-1 for a container",
         **facts,
     )

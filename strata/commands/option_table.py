@@ -99,7 +99,8 @@ OPTIONS = (
            "how often each expert was read: written when the server ends, and the most read are on the card from its "
            "next start; needs --cache-swaps"),
     Option(CARD, "resident-budget-gib", "resident_budget_bytes", GIBIBYTES, "X", "all",
-           "pinned bytes of the experts in host memory, in GiB"),
+           "pinned host memory for the weights, at most, in GiB; experts that have no place in it nor on the card are "
+           "copied to the card before the layer that needs them, and windows run layer by layer"),
     Option(READING, "ctx", "context_tokens", _TOKENS, "N", f"the model's, at most {MAX_DEFAULT_CONTEXT_TOKENS:,}",
            "context: tokens of prompt and answer together"),
     Option(READING, "kv", "kv_format", one_of(KvFormat), f"{{{','.join(KvFormat)}}}", _DEFAULTS.kv_format,

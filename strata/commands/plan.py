@@ -34,7 +34,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     longest = longest_read(plan)
     return {
         "arena_bytes": plan.arena_bytes,
-        "used_bytes": plan.used_bytes,
+        "used_bytes": plan.end_bytes,
         "context_tokens": plan.options.context_tokens,
         "kv_format": plan.options.kv_format.value,
         "kv_token_bytes": kv_token_bytes(plan),
@@ -52,6 +52,11 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "slab_bytes": plan.prompt.slab_bytes,
         "slab_more_cache_slots": _more_slots(plan),
         "pack_bytes": plan.pack.size_bytes,
+        "pinned_bytes": plan.pack.pinned_bytes,
+        "pageable_bytes": plan.pack.size_bytes - plan.pack.pinned_bytes,
+        "pageable_blobs": plan.pack.num_pageable_blobs,
+        "staged_blobs": sum(map(len, plan.staged)),
+        "staging_slots": len(plan.verifier.staged),
         "staging_bytes": plan.staging.size_bytes,
         "parked_bytes": plan.options.parked_bytes,
         "checkpoints": num_checkpoints(plan.inventory, plan.options.checkpoint_bytes),
@@ -139,6 +144,21 @@ def _takers(policy: LendingPolicy) -> str:
     return f"the first request after the start, and to those of {policy.repeat_min_tokens:,} fresh tokens and more"
 
 
+def pinning_lines(plan: Plan) -> Iterator[str]:
+    """What is pinned of the weights, and what windows do about the rest."""
+    pack = plan.pack
+    pageable_bytes = pack.size_bytes - pack.pinned_bytes
+    yield f"          {format_bytes(pack.pinned_bytes)} of it pinned, {format_bytes(pageable_bytes)} pageable"
+    if not plan.staged:
+        yield f"          {pack.num_pageable_blobs:,} pageable blobs, each with a slot of the cache: windows are graphs"
+        return
+    num_slots, num_staged = len(plan.verifier.staged), sum(map(len, plan.staged))
+    yield (
+        f"          windows run eagerly by layer: of {num_staged:,} pageable blobs without a slot, those that a layer "
+        f"needs are staged into {num_slots:,} slots x {plan.inventory.stride_bytes:,} B"
+    )
+
+
 def kv_token_bytes(plan: Plan) -> int:
     """K and V of one position in all layers that have them."""
     return kv_layout_of(plan.inventory, plan.options).position_bytes * sum(layer.size_bytes > 0 for layer in plan.kv)
@@ -155,9 +175,9 @@ def lending_line(plan: Plan) -> str:
 def plan_lines(plan: Plan) -> list[str]:
     inventory, prompt = plan.inventory, plan.prompt
     rows = [OwnedBytes(region.name, region.extent.offset_bytes, region.extent.size_bytes) for region in plan.regions]
-    rows.append(OwnedBytes("", plan.used_bytes, plan.arena_bytes - plan.used_bytes))
+    rows.append(OwnedBytes("", plan.end_bytes, plan.arena_bytes - plan.end_bytes))
     lines = [
-        f"card      {format_bytes(plan.arena_bytes)}, of which {format_bytes(plan.used_bytes)} planned",
+        f"card      {format_bytes(plan.arena_bytes)}, of which {format_bytes(plan.end_bytes)} planned",
         f"context   {plan.options.context_tokens:,} tokens, K/V as {plan.options.kv_format}, "
         f"{kv_token_bytes(plan):,} B a token",
         f"prompt    chunks of {prompt.chunk_tokens:,} tokens, ring of {len(prompt.ring)} slots "
@@ -180,6 +200,8 @@ def plan_lines(plan: Plan) -> list[str]:
         f"host      {format_bytes(plan.pack.size_bytes)} of weights, {format_bytes(plan.staging.size_bytes)} staging, "
         f"{format_bytes(plan.options.parked_bytes)} for parked conversations"
     )
+    if plan.pack.pinned_bytes < plan.pack.size_bytes:
+        lines += pinning_lines(plan)
     if any(inventory.state_bytes):
         lines.append(
             f"          {num_checkpoints(inventory, plan.options.checkpoint_bytes):,} checkpoints of recurrent state, "

@@ -27,10 +27,6 @@ def _device(config: ServeConfig) -> object:
     return config.device if config.device is DeviceChoice.HIP else None
 
 
-def _budget(config: ServeConfig) -> object:
-    return None if config.resident_budget_bytes is None else f"{config.resident_budget_bytes:,} B"
-
-
 def _flag(name: str, field: str) -> NotYet:
     return NotYet(name, lambda config: getattr(config, field) or None)
 
@@ -41,7 +37,6 @@ def _value(name: str, field: str) -> NotYet:
 
 NOT_YET = (
     NotYet("--device", _device, "give --device twin, a virtual card on the CPU, or cuda", "hip"),
-    NotYet("--resident-budget-gib", _budget),
     _value("--batch", "batch_slots"),
     _flag("--pipeline-windows", "has_pipeline_windows"),
     _flag("--layer-split", "has_layer_split"),

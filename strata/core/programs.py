@@ -34,20 +34,9 @@ from dataclasses import dataclass
 
 from strata.core.extent import Extent
 
-EMBED, ATTENTION, RECURRENT, ROUTER, SHARED, EXPERTS, COMBINE, FFN, HEAD, SAMPLE, COMMIT = (
-    "embed",
-    "attention",
-    "recurrent",
-    "router",
-    "shared",
-    "experts",
-    "combine",
-    "ffn",
-    "head",
-    "sample",
-    "commit",
-)
-DRAFT_INPUT, DRAFT_KV, DRAFT_HEAD = ("draft input", "draft kv", "draft head")
+EMBED, ATTENTION, RECURRENT, ROUTER, SHARED = "embed", "attention", "recurrent", "router", "shared"
+EXPERTS, COMBINE, FFN, HEAD, SAMPLE, COMMIT = "experts", "combine", "ffn", "head", "sample", "commit"
+DRAFT_INPUT, DRAFT_KV, DRAFT_HEAD = "draft input", "draft kv", "draft head"
 
 HEADER_BYTES = 256
 """int64[32]. [0] position of the first row; the rest is zero and reserved."""

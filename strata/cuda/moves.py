@@ -2,6 +2,10 @@
 
 All sides are checked before anything is issued. A copy is merged with its neighbours in the group and cut where host
 memory was registered in two pieces. The pack is the master of every weight: read after the seal, never written.
+
+What the pack holds beyond its pinned part is copied by the driver through a buffer of its own: in order on the stream
+like any copy, but the call returns only once the bytes have left the pack, so the host pays for it and nobody else
+notices. Since a sealed pack never changes, no such copy can read anything else than what it was issued for.
 """
 
 from collections.abc import Mapping

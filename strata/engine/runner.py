@@ -14,7 +14,6 @@ from strata.core.commands import Fill
 from strata.core.errors import DeviceError, DeviceLost
 from strata.core.events import Failed, Reached
 from strata.core.lending.ledger import Ledger
-from strata.core.memory.planner import Plan
 from strata.core.programs import HIT_WORD, MISSED_WORD, RESULT_BYTES, SAMPLED_WORD
 from strata.core.serving.checkpoints import Checkpoints
 from strata.core.serving.chunk import Addresses
@@ -22,10 +21,20 @@ from strata.core.serving.conversations import ParkedConversations
 from strata.core.serving.launches import Recipe
 from strata.core.serving.machine import Machine
 from strata.core.serving.parking import Restoring
-from strata.core.serving.request import GenerationRequest, SamplingParams
+from strata.core.serving.request import GenerationRequest
 from strata.core.serving.standing import HOME, forgetful
 from strata.core.serving.startup import start_up
-from strata.core.serving.states import Closing, Homing, Idle, Reading, State, Windowing, first_state, landed
+from strata.core.serving.states import (
+    Closing,
+    Homing,
+    Idle,
+    Reading,
+    ShortReading,
+    State,
+    Windowing,
+    first_state,
+    landed,
+)
 from strata.core.serving.steps import (
     Arrived,
     Began,
@@ -44,7 +53,7 @@ from strata.core.serving.windows import most_drafts
 from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
 from strata.engine.counts import CacheFacts, RunnerCounts, cache_facts, with_act, with_commands, with_window
-from strata.engine.graphs import start_graphs
+from strata.engine.graphs import start_graphs, touching
 from strata.engine.lookup import LOOK_BACK_TOKENS, look_up
 from strata.engine.read_facts import with_geometry, with_takeover
 from strata.engine.recovery import until_mended
@@ -54,7 +63,6 @@ from strata.engine.updates import NO_READ, DraftFacts, ReadFacts
 TOLD_SCRATCH_BYTES = 4 * MIB
 """A class of at least so much that a slab would have saved is told of (`lending.md` 3.3)."""
 log = logging.getLogger(__name__)
-_GREEDY = SamplingParams(temperature=0.0)
 START_PARTS = ("load", "graphs", "touch")
 """What a start does behind the weights: copies to the card, windows captured, a first request of its own."""
 
@@ -103,13 +111,6 @@ class RunnerSnapshot:
     parked: ParkedConversations
     checkpoints: Checkpoints
     heat: tuple[int, ...]
-
-
-def _touching(plan: Plan) -> list[GenerationRequest]:
-    """Requests that share nothing, one for each way to read."""
-    short_tokens, most_tokens = plan.options.policy.short_read_tokens, plan.options.context_tokens - 1
-    long = GenerationRequest("touch", (0,) * min(max(3, short_tokens + 1), most_tokens), 1, _GREEDY)
-    return [GenerationRequest("touch", (1,) * min(3, most_tokens), 1, _GREEDY), long] if short_tokens else [long]
 
 
 class Runner:
@@ -172,7 +173,7 @@ class Runner:
     def _touch(self) -> None:
         """A request of its own, read in a chunk and answered by a window, and one that windows read where they do; they
         count for nothing."""
-        for request in _touching(self._recipe.plan):
+        for request in touching(self._recipe.plan):
             self.begin(request)
             while not isinstance(outcome := self.advance(is_cancelled=False), HasClosed):
                 if isinstance(outcome, HasSampled):
@@ -288,6 +289,13 @@ class Runner:
         return self._snapshot
 
     def _step(self, event: ServingEvent) -> None:
+        """A window that must stage blobs is ordered whole before this returns, and waited for in between."""
+        self._take(event)
+        while isinstance(self._state, ShortReading | Windowing) and self._state.held:
+            self._gather()
+            self._take(Routed(self._routed_experts()))
+
+    def _take(self, event: ServingEvent) -> None:
         was_restoring = self._state.at.is_restoring
         self._state, orders = self._machine.step(self._state, event)
         if self._state.at.is_restoring and not was_restoring:

@@ -155,6 +155,18 @@ def test_plan_shows_what_the_options_ask_for(tmp_path: Path, model: Path) -> Non
     assert plan["arena_bytes"] == 2000 * 1024 and plan["cache_slots"] >= 3
 
 
+def test_a_budget_is_whole_pages_and_goes_with_no_swaps_where_blobs_are_pageable(tmp_path: Path, model: Path) -> None:
+    arguments = ("plan", str(model), "--json", "--vram", "2000KiB", "--twin-segment-kib", "16", "--prefill", "256")
+    budget = ("--ctx", "300", "--resident-budget-gib", "0.0002")
+    ended = start(tmp_path, *arguments, *budget)
+    plan = json.loads(ended.out)
+    assert (ended.code, plan["pinned_bytes"]) == (0, 52 * 4096) and plan["staged_blobs"] > 0
+    [line] = start(tmp_path, *arguments, *budget, "--cache-swaps", "2").err
+    assert line.endswith("leave --cache-swaps out or raise --resident-budget-gib")
+    [line] = start(tmp_path, *arguments, "--resident-budget-gib", "-1").err
+    assert "0 or more" in line
+
+
 def test_slots_that_the_card_cannot_hold_are_refused_with_the_missing_bytes(tmp_path: Path, model: Path) -> None:
     arguments = ("plan", str(model), "--vram", "2000KiB", "--twin-segment-kib", "16", "--ctx", "300")
     [line] = start(tmp_path, *arguments, "--cache-min-slots", "16").err

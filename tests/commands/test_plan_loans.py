@@ -114,3 +114,24 @@ def test_a_larger_card_is_only_advised_where_it_helps(lend_model: Path):
     assert zone.value.reasons[0].endswith("lower the segment size, or lend block and head too")
     with pytest.raises(ConfigError, match=r"are missing; raise --vram.* \(--vram=\d+MiB at least: the card has whole"):
         plan_model(replace(config(lend_model, vram_mib=2), is_vram_elastic=False, switches=LendingSwitches()))
+
+
+def test_what_is_pageable_is_told_and_what_windows_do_about_it():
+    plan, whole = plan_of(NO_LENDING, pinned_bytes=100_000), plan_of(NO_LENDING)
+    told = plan_json(plan)
+    assert (told["pinned_bytes"], told["pageable_bytes"]) == (100_000, plan.pack.size_bytes - 100_000)
+    assert (told["staging_slots"], told["staged_blobs"]) == (2, sum(map(len, plan.staged)))
+    assert 0 < told["staged_blobs"] < told["pageable_blobs"] == plan.pack.num_pageable_blobs
+    lines = "\n".join(plan_lines(plan))
+    assert "97.7 KiB of it pinned, " in lines
+    assert f"windows run eagerly by layer: of {told['staged_blobs']} pageable blobs without a slot" in lines
+    assert "are staged into 2 slots x 8,192 B" in lines
+    assert "pageable" not in "\n".join(plan_lines(whole)) and plan_json(whole)["pageable_bytes"] == 0
+
+
+def test_pageable_blobs_that_have_a_slot_leave_windows_graphs():
+    plan = plan_of(NO_LENDING, pinned_bytes=900_000)
+    assert plan.staged == () and plan_json(plan)["staging_slots"] == 0
+    assert f"{plan.pack.num_pageable_blobs} pageable blobs, each with a slot of the cache" in "\n".join(
+        plan_lines(plan)
+    )

@@ -294,7 +294,6 @@ RULES: tuple[Rule, ...] = (
     ),
     # What is not built.
     unbuilt_value("DEVICE", lambda c: c.set_to.get("DEVICE") == "hip"),
-    unbuilt_value("RESIDENT_BUDGET_GIB", lambda c: c.given("RESIDENT_BUDGET_GIB")),
     unbuilt_value("BATCH", lambda c: c.given("BATCH") and not c.room and not c.elastic),
     *(unbuilt_flag(name) for name in LOAN_FREE[:-1]),
     unbuilt_value("KV_RESIDENT", lambda c: c.given("KV_RESIDENT")),

@@ -69,8 +69,22 @@ def test_a_plan_that_verifies_has_a_word_for_every_piece_that_can_come_home_at_o
     assert verified.staging.digests.size_bytes >= num_pieces * DIGEST_BYTES
 
 
+def test_a_loan_whose_parts_fill_no_segment_or_no_ring_slot_is_refused():
+    """And no larger card would help."""
+    elastic = PlanOptions(300, policy=LendingPolicy(is_elastic=True), segment_bytes=MIB)
+    refused = plan_card(inventory(), 8 * MIB, elastic)
+    assert isinstance(refused, Refusal) and "only whole ones are moved" in refused.reason
+    assert refused.shortfall_bytes == 0
+    narrow = replace(drafting_inventory(), drafter=DrafterInventory(3, 2000, ()))
+    refused = plan_card(narrow, 8 * MIB, PlanOptions(300, policy=LendingPolicy(room_min_tokens=0)))
+    assert isinstance(refused, Refusal) and refused.shortfall_bytes == 0
+    assert refused.reason == (
+        "room refused: the drafter's block has 6,144 B, a ring slot 8,192 B; unset STRATA_MTP_ROOM_MIN"
+    )
+
+
 def test_every_card_either_gets_a_plan_or_the_exact_bytes_that_are_missing():
-    smallest = planned(MIB).used_bytes
+    smallest = planned(MIB).end_bytes
     refused = accepted = 0
     for arena_bytes in range(0, smallest + 2000, 256):
         plan = plan_card(inventory(), arena_bytes, PlanOptions(300))
@@ -82,7 +96,7 @@ def test_every_card_either_gets_a_plan_or_the_exact_bytes_that_are_missing():
             assert isinstance(plan_card(inventory(), mended - 1, PlanOptions(300)), Refusal)
         else:
             accepted += 1
-            assert plan.used_bytes <= arena_bytes
+            assert plan.end_bytes <= arena_bytes
     assert refused
     assert accepted
 

@@ -17,6 +17,7 @@ from strata.core.memory.scratch import carve_scratch, class_bytes, price_scratch
 from strata.core.memory.shapes import PlanOptions
 from strata.core.units import KIB, MIB
 from strata.core.workspace import Work, WorkArea
+from strata.planning import lends
 from tests.engine.scratch_models import working_inventory
 from tests.engine.symbolic_card import SEGMENT_BYTES, drafting_inventory, lending_inventory
 
@@ -163,10 +164,10 @@ def test_the_slab_of_a_read_with_moved_segments_lies_in_its_own_bytes(has_slab: 
 
 
 def test_a_plan_lends_where_reads_borrow_or_a_room_may_open():
-    lends, alone = planned(False), plan_card(lending_inventory(), 8 * MIB, OPTIONS)
+    lending, alone = planned(False), plan_card(lending_inventory(), 8 * MIB, OPTIONS)
     roomy = plan_card(drafting_inventory(), 8 * MIB, replace(OPTIONS, policy=LendingPolicy(room_min_tokens=0)))
     assert isinstance(alone, Plan) and isinstance(roomy, Plan)
-    assert lends.lends and roomy.lends and not alone.lends
+    assert lends(lending) and lends(roomy) and not lends(alone)
     assert alone.lendable is None is roomy.lendable
 
 

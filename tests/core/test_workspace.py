@@ -40,7 +40,7 @@ def working(**change):
 
 
 def test_a_window_has_scratch_of_its_own_rows():
-    assert carve_verifier(Bump(), working(), max_rows=3).buffers.scratch.size_bytes == 2304
+    assert carve_verifier(Bump(), working(), PlanOptions(64, window_rows=3)).buffers.scratch.size_bytes == 2304
 
 
 def test_launches_that_use_scratch_declare_it_and_the_twin_serves_with_it():

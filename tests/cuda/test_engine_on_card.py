@@ -161,6 +161,19 @@ def test_exchanged_blobs_change_no_bit(tmp_path: Path):
     assert seen[0] == seen[1] == seen[2] and num_swaps[0] == 0 < num_swaps[1]
 
 
+def test_what_is_pinned_changes_no_bit(tmp_path: Path):
+    """Kernels reach the pinned blobs by address and find the others in slots; prompts copy both through the ring."""
+    path, seen, staged = write(tmp_path, "qwen3moe"), [], []
+    options = PlanOptions(1024, num_cache_slots=8, ring_slots=4)
+    for pinned_bytes in (None, 16 * MIB, 4 * MIB, 0):
+        with model_on_card(path, replace(options, pinned_bytes=pinned_bytes)) as card:
+            prompts = ((5,), (9, 4, 2), (7,) * 300, tuple(range(5, 300)))
+            seen.append([(card.serve(ids, max_tokens=40), bits(card)) for ids in prompts])
+            staged.append(card.runner.snapshot().counts.staged_reads)
+            assert card.device.pinned_pack_bytes == card.planned.plan.pack.pinned_bytes
+    assert seen[0] == seen[1] == seen[2] == seen[3] and staged[0] == 0 < staged[2] < staged[3]
+
+
 def test_a_server_under_clients_that_come_and_go_answers_each_as_if_alone(tmp_path: Path):
     path = write(tmp_path, "qwen3moe")
     command = [sys.executable, "-m", "strata", "serve", str(path), "--device", "cuda", "--port", "0", "--vram", "24MiB"]

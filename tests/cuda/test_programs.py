@@ -138,6 +138,20 @@ def test_exchanged_blobs_change_no_bit(tmp_path: Path):
     assert seen[0] == seen[1] and num_swaps[0] == 0 < num_swaps[1]
 
 
+def test_logits_have_the_same_bits_whatever_is_pinned(tmp_path: Path):
+    """Kernels follow addresses of the pinned part, and find the rest in slots."""
+    path, seen, staged = write(tmp_path, "qwen3moe", layers=1, experts=16), [], []
+    options = replace(SWAPPING, num_swaps=0)
+    for pinned_bytes in (None, 4096):
+        with model_on_fake(path, replace(options, pinned_bytes=pinned_bytes), is_touched=False) as card:
+            ids = card.serve(IDS[:1], max_tokens=2)
+            seen.append((ids, [row.view(torch.int32).tolist() for row in card.logits]))
+            staged.append(card.runner.snapshot().counts.staged_reads)
+            pack, device = card.planned.plan.pack, card.device
+            assert device.pinned_pack_bytes == pack.pinned_bytes
+    assert seen[0] == seen[1] and staged[0] == 0 < staged[1]
+
+
 @SOAK
 def test_a_sampled_reply_is_that_of_the_reference(tmp_path: Path):
     """Same noise, penalties, bias and mask; the seed is one whose draws are not near ties."""

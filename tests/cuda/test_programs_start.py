@@ -11,7 +11,7 @@ from strata.config.values import Mtp
 from strata.core.errors import ConfigError, ModelError
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.launches import blob_content
-from strata.planning import PlannedModel
+from strata.planning import PlannedModel, lends
 from tests.cuda.builders import PAGE_BYTES, SEGMENT_BYTES, fake_driver
 from tests.cuda.fake_driver import CUresult, FakeDriver
 from tests.cuda.host_views import HostViews
@@ -70,7 +70,7 @@ def test_a_pack_that_cannot_be_pinned_whole_is_refused_with_the_missing_bytes(pl
             opened(planned, fake)
         text = str(refused.value)
         assert f"{size_bytes:,} B of it, of which 0 B could be pinned: {size_bytes:,} B are missing" in text
-        assert "memlock" in text and "strata doctor" in text
+        assert "memlock" in text and "strata doctor" in text and "--resident-budget-gib 0.0: then" in text
         assert fake.leftovers() == {}
 
 
@@ -105,7 +105,7 @@ def test_a_card_whose_memory_is_lent_is_locked_until_it_is_closed(tmp_path: Path
     path = write_random_model(tmp_path / "lends.gguf", arch="qwen3moe", experts=64, **{**SMALL, "ffn": 64}, layers=1)
     lending = plan_on_card(path, PlanOptions(64, chunk_tokens=16, min_cache_slots=3), arena_bytes=40 * SEGMENT_BYTES)
     alone = plan_on_card(path, PlanOptions(64, chunk_tokens=16, num_cache_slots=7), arena_bytes=64 * SEGMENT_BYTES)
-    assert lending.plan.lends and not alone.plan.lends
+    assert lends(lending.plan) and not lends(alone.plan)
     with fake_driver() as fake:
         device = opened(lending, fake)
         (path,) = tmp_path.glob("strata-GPU-*.lock")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from sim.device import Faults
-from strata.core.commands import Command, Notify, Record, Transfer, Wait
+from strata.core.commands import Command, Map, Notify, Record, Transfer, Unmap, Wait
 from strata.core.errors import DeviceError
 from strata.core.events import Failed
 
@@ -31,7 +31,7 @@ def fail_once(fail_at: int, kind: str) -> Faults:
     def faults(index: int, command: Command) -> Failed | None:
         if index != fail_at:
             return None
-        if kind == "refused" or isinstance(command, Transfer | Wait | Record | Notify):
+        if kind == "refused" or isinstance(command, Map | Unmap | Transfer | Wait | Record | Notify):
             raise DeviceError("planted", command)
         return Failed("planted", command)
 

@@ -101,6 +101,10 @@ class Card:
         that stand, drawn where it is None."""
         counts = [self.rng.choice((0, 0, 1, 5)) for _ in range(self.plan.inventory.num_experts)]
         counts[0] = counts[0] or int(not any(counts))  # a router chooses somebody
+        if self.plan.staged:  # and no more than rows of a window may
+            chosen = [expert for expert, rows in enumerate(counts) if rows]
+            for expert in chosen[: -len(self.plan.verifier.staged)]:
+                counts[expert] = 0
         staged = self.payload.host(self.plan.staging.router_counts)
         staged[:] = struct.pack(f"<{len(counts)}i", *counts)
         result = self.payload.host(self.plan.staging.result)
@@ -167,6 +171,7 @@ def symbolic_card(
         arena_bytes=arena_bytes,
         segment_bytes=options.segment_bytes or SEGMENT_BYTES,
         pack_bytes=plan.pack.size_bytes,
+        pageable_pack_bytes=plan.pack.size_bytes - plan.pack.pinned_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
         parked_bytes=parked_space_bytes(plan),

@@ -317,6 +317,7 @@ ROWLESS = {
     "sample_pick_kernel": "the same",
     "select_kernel": "test_bookkeeping: bits, no rows",
     "count_reads_kernel": "the same: integers, no rows",
+    "count_chosen_kernel": "the same: integers, no rows",
     "accept_kernel": "the same",
     "place_behind_kernel": "the same",
     "greedy_blocks_kernel": "test_sampling: one row, and a maximum has no order",

@@ -45,6 +45,13 @@ def test_each_expert_counts_once_and_by_where_it_lies():
     assert (reads.tolist(), usage.tolist()) == ([14, 24], [8, 1, 2, 1, 5, 9, 77, 77])
 
 
+@pytest.mark.parametrize(("num_experts", "ids"), [(6, (5, 0, 5, 1, 0, 5)), (60, (*range(40, 60), 3, 3)), (512, (511,))])
+def test_every_choice_of_an_expert_is_counted(num_experts, ids):
+    counts = torch.full((num_experts + 2,), 77, dtype=torch.int32, device=DEVICE)
+    launch_bookkeeping.count_chosen(torch.tensor(ids, dtype=torch.int32, device=DEVICE), counts[:num_experts])
+    assert counts.tolist() == [*(ids.count(expert) for expert in range(num_experts)), 77, 77]
+
+
 POSITION, PROMPT_TOKENS, END = 41, 40, 3
 """Row i gives token i + 1 of the reply."""
 

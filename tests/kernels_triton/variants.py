@@ -149,6 +149,7 @@ def small_variants(shared_bytes: int) -> Iterator[Variant]:
     for name, has_usage in (("count_reads", False), ("count_reads of each", True)):
         usage = {} if has_usage else {"usage": "*i64"}  # what is never touched
         yield Variant(name, bookkeeping.count_reads_kernel, counted | {"HAS_USAGE": has_usage}, usage)
+    yield Variant("count_chosen", bookkeeping.count_chosen_kernel, counted)
     for name, is_noted in (("accept", False), ("accept and note", True)):
         accepted = {"IS_NOTED": is_noted, "MAX_ROWS": MAX_WINDOW_ROWS, "num_warps": 1}
         yield Variant(name, bookkeeping.accept_kernel, accepted)

@@ -178,3 +178,18 @@ def test_a_device_charges_what_was_taken_and_nothing_that_was_refused() -> None:
 def test_a_clock_needs_commands_that_are_over_as_they_are_submitted() -> None:
     with pytest.raises(AssertionError):
         make_card(clock=make_clock(), queues=Queues())
+
+
+def test_a_copy_from_memory_that_is_not_pinned_holds_up_the_host():
+    """In order on its stream all the same: behind what the stream still waits for, as far as that was issued."""
+    clock = make_clock(pageable_bytes_per_us=100)
+    pinned, edge = (CopyPair(HostExtent(HostSpace.PACK, start, 20), arena(20)) for start in (0, 10))
+    for pair in (pinned, edge):
+        clock.charge(Copy(COPY, (pair,)), [], pack_read_bytes=0, pinned_bytes=20)
+    assert clock.times().now_ns == clock.times().over_ns[COPY] == 20 + 200
+    ffn(clock, 30)
+    charge(clock, Record(PROMPT, "read"), Wait(COPY, "read"))
+    clock.charge(Copy(COPY, (edge,)), [], pack_read_bytes=0, pinned_bytes=20)
+    assert clock.times().now_ns == 220 + 100 + 200
+    clock.charge(Copy(COPY, (edge,)), [], pack_read_bytes=0, pinned_bytes=30)
+    assert clock.times().now_ns == 520

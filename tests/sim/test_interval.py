@@ -21,6 +21,8 @@ def test_every_byte_has_the_value_that_it_got_last(steps: list, asked: tuple[int
         assert list(found.whole_runs(0, SIZE)) == [(at, naive[at]) for at in starts]
         assert len(found) == len(starts), "runs did not melt"
     met = {max(at for at in starts_of(found) if at <= byte) for byte in range(*asked)}
+    ends = [*starts_of(found)[1:], SIZE]
+    assert [found.end_of(byte) for byte in range(SIZE)] == [min(e for e in ends if e > byte) for byte in range(SIZE)]
     assert list(found.whole_runs(*asked)) == [(at, naive[at]) for at in sorted(met)]
 
 

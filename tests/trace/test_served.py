@@ -121,6 +121,19 @@ def test_blobs_are_exchanged_again_by_the_reads_that_were_counted(
     assert type(replay_served(trace).failure).__name__ in ("OrderError", "ContentMismatch")
 
 
+def test_requests_whose_windows_staged_blobs_are_left_out_and_said(tmp_path: Path) -> None:
+    """Their commands play onto a device like others; what the core asked its routers in between is not followed."""
+    options = PlanOptions(600, min_cache_slots=4, pinned_bytes=300_000)
+    card = WatchedCard(tmp_path / "trace.jsonl", options=options)
+    card.card.serve(prompt(20, max_tokens=3))
+    card.fails_at = card.num_commands + 5
+    with pytest.raises(DeviceError):
+        card.card.serve(prompt(20, first=3))
+    served = replay_served(card.trace())
+    assert (served.num_requests, served.failure, served.departure) == (0, None, "")
+    assert "staged experts layer by layer" in served.left_out[0]
+
+
 def test_a_card_that_has_no_plan_any_more_is_refused(card: WatchedCard) -> None:
     trace = broken(card)
     small = replace(trace, sizes=replace(trace.sizes, arena_bytes=4096))

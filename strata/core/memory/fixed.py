@@ -21,9 +21,10 @@ NAMES = (WEIGHTS, "table", "kv", "state", VERIFIER, DRAFT, DRAFTER, BLOCK, DRAFT
 
 @dataclass(frozen=True, slots=True)
 class FixedRegions:
-    """`owners[name]`: the region that a dense tensor lies in. `block` has 0 bytes without a drafter. `lent`: the names
-    of the regions in front, which an elastic loan lends. `draft` is None where nothing drafts; else K/V of the drafter
-    is the last of `kv`."""
+    """`owners[name]`: the region that a dense tensor lies in. `kv` and `state` have one extent a layer, empty where its
+    state is of the other kind. `block`: the drafter's experts, 0 bytes without one. `lent`: the names of the regions in
+    front, which an elastic loan lends. `draft` is None where nothing drafts; else K/V of the drafter is the last of
+    `kv`."""
 
     weights: Mapping[str, Extent]
     owners: Mapping[str, str]
@@ -57,8 +58,7 @@ def carve_fixed(inventory: ModelInventory, options: PlanOptions) -> FixedRegions
             case "state":
                 state = tuple(bump.take(size_bytes) for size_bytes in _state_bytes(inventory))
             case "verifier":
-                reads, counts = options.policy.short_read_tokens > 0, options.num_swaps > 0
-                verifier = carve_verifier(bump, inventory, max_rows=options.window_rows, reads=reads, counts=counts)
+                verifier = carve_verifier(bump, inventory, options)
             case "draft":
                 draft = carve_draft(bump, inventory, max_rows=options.window_rows) if drafts else None
             case "block":

@@ -13,6 +13,7 @@ from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
 from strata.core.memory.bump import Bump
 from strata.core.memory.scratch import SCRATCH, SLAB_OWNER, carve_scratch
+from strata.core.memory.shapes import PlanOptions
 from strata.core.programs import HEADER_BYTES, RESULT_BYTES, DraftBuffers, PassBuffers, WindowBuffers
 from strata.core.serving.request import SAMPLING_BYTES
 from strata.core.workspace import Workspace, price_workspaces
@@ -39,12 +40,16 @@ class PromptLayout:
 @dataclass(frozen=True, slots=True)
 class VerifierLayout:
     """Everything decode windows run in, for windows of up to `max_rows` rows. `journals`: one extent a layer, empty for
-    a layer that attends, and for all where no window has a row that could be taken back."""
+    a layer that attends, and for all where no window has a row that could be taken back. `staged`: slots for pageable
+    blobs of the layer under way, and `addresses`, int64 [num_experts], where it reads each; none where nothing is
+    staged."""
 
     max_rows: int
     buffers: PassBuffers
     window: WindowBuffers
     journals: tuple[Extent, ...]
+    addresses: Extent
+    staged: tuple[Extent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +83,10 @@ def carve_pass(
     )
 
 
-def carve_verifier(
-    bump: Bump, inventory: ModelInventory, *, max_rows: int, reads: bool = False, counts: bool = False
-) -> VerifierLayout:
-    """`reads`: windows read prompts too, and so fill the drafter's K/V. `counts`: they count the blobs they read."""
-    work = (*inventory.window_work, *(inventory.draft_work if reads else ()))
+def carve_verifier(bump: Bump, inventory: ModelInventory, options: PlanOptions) -> VerifierLayout:
+    """Windows that read prompts fill the drafter's K/V; where blobs are exchanged they count those that they read."""
+    max_rows, num_staged = options.window_rows, options.num_staged
+    work = (*inventory.window_work, *(inventory.draft_work if options.policy.short_read_tokens else ()))
     buffers = carve_pass(bump, inventory, max_rows=max_rows, work=work)
     window = WindowBuffers(
         logits=bump.take(max_rows * inventory.vocab_size * FLOAT_BYTES),
@@ -93,12 +97,14 @@ def carve_verifier(
         terminators=bump.take(inventory.vocab_size),
         result=bump.take(RESULT_BYTES),
         sampled=bump.take(max_rows * INT32_BYTES if inventory.drafter else 0),
-        usage=bump.take(table_bytes(inventory) // INT64_BYTES * INT32_BYTES if counts else 0),
+        usage=bump.take(table_bytes(inventory) // INT64_BYTES * INT32_BYTES if options.num_swaps else 0),
     )
     journal_bytes = max_rows * inventory.journal_bytes if max_rows > 1 else 0
     layers = range(inventory.num_layers)
     journals = tuple(bump.take(journal_bytes if inventory.is_recurrent(layer) else 0) for layer in layers)
-    return VerifierLayout(max_rows, buffers, window, journals)
+    addresses = bump.take(inventory.num_experts * INT64_BYTES if num_staged else 0)
+    staged = tuple(bump.take(inventory.stride_bytes) for _ in range(num_staged))
+    return VerifierLayout(max_rows, buffers, window, journals, addresses, staged)
 
 
 def carve_draft(bump: Bump, inventory: ModelInventory, *, max_rows: int) -> DraftLayout:

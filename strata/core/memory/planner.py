@@ -11,21 +11,21 @@ go behind it: then reads borrow, or the start is refused. So do reads whose prog
 borrow (the slab): then there is no region for scratch, and those bytes are cache.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 
 from strata.core.errors import Refusal
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
 from strata.core.memory.bump import Bump
 from strata.core.memory.fixed import BLOCK, FixedRegions, carve_fixed
-from strata.core.memory.layout import DraftLayout, PromptLayout, VerifierLayout, carve_prompt, price_prompt
+from strata.core.memory.layout import PromptLayout, carve_prompt, price_prompt
 from strata.core.memory.pack import PackLayout, plan_pack
-from strata.core.memory.policy import DEFAULT_MIN_CACHE_SLOTS, NEVER, max_lent_slots
+from strata.core.memory.policy import DEFAULT_MIN_CACHE_SLOTS, LENDABLE_PERCENT, NEVER, PAGEABLE_PERCENT, max_lent_slots
 from strata.core.memory.read_plan import Lendable, ReadPlan, chunks_to_try, plan_read
 from strata.core.memory.residents import fill_cache, slot_sizes
 from strata.core.memory.scratch import SCRATCH, price_scratch
-from strata.core.memory.shapes import PlanOptions, Region, Slot, ring_rule, room_slots
+from strata.core.memory.shapes import PlanOptions, Region, Slot, is_mostly_pinned, ring_slots_of, room_slots
 from strata.core.memory.staging import StagingLayout, plan_staging
 from strata.core.memory.zone import Zone, plan_zone
 from strata.core.units import SLOT_ALIGNMENT_BYTES
@@ -35,26 +35,17 @@ PROMPT_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(FixedRegions):
     """The whole card and the host memory beside it. Regions are disjoint, in address order, and end within
     `arena_bytes`. `lendable` is None where the prompt arena is a region of its own, and `no_loan` says why; `prompt` is
-    then that arena, else the layout of the longest read with all that it may borrow. `owners[name]`: the region that a
-    dense tensor lies in. `slots`: those of the cache, with what lies in them unless a start is warm. `kv` and `state`
-    have one extent a layer, empty where its state is of the other kind. `block`: the drafter's experts, 0 bytes without
-    one; `room`: the ring slots in it. `zone` is None unless segments may move."""
+    then that arena, else the layout of the longest read with all that it may borrow. `slots`: those of the cache, with
+    what lies in them unless a start is warm. `room`: the ring slots in the block. `zone` is None unless segments may
+    move. `staged`: of each layer, the experts that neither a slot nor pinned memory has; () where there are none, and
+    windows are graphs."""
 
     inventory: ModelInventory
     options: PlanOptions
     arena_bytes: int
-    regions: tuple[Region, ...]
-    weights: Mapping[str, Extent]
-    owners: Mapping[str, str]
-    table: Extent
-    kv: tuple[Extent, ...]
-    state: tuple[Extent, ...]
-    verifier: VerifierLayout
-    draft: DraftLayout | None
-    block: Extent
     room: tuple[Extent, ...]
     zone: Zone | None
     prompt: PromptLayout
@@ -63,15 +54,7 @@ class Plan:
     no_loan: str
     pack: PackLayout
     staging: StagingLayout
-
-    @property
-    def used_bytes(self) -> int:
-        return self.regions[-1].extent.end_bytes
-
-    @property
-    def lends(self) -> bool:
-        """Whether any read borrows what is not its own."""
-        return self.lendable is not None or self.options.policy.room_min_tokens != NEVER
+    staged: tuple[frozenset[int], ...]
 
     @property
     def num_missing_pairs(self) -> int:
@@ -107,7 +90,19 @@ class Plan:
 
 
 def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions) -> Plan | Refusal:
-    """The map of an arena of `arena_bytes`, or the bytes that are missing."""
+    """The map of an arena of `arena_bytes`, or the bytes that are missing. Where windows must stage blobs, all is
+    planned once more, with slots for as many as a window of all rows may choose in a layer."""
+    plan = _plan(inventory, arena_bytes, options)
+    if isinstance(plan, Refusal) or not (num_pageable := plan.pack.num_pageable_blobs):
+        return plan
+    if options.num_swaps:
+        advice = "leave --cache-swaps out or raise --resident-budget-gib"
+        return Refusal(f"cache swaps refused: {num_pageable:,} blobs lie in memory that is not pinned; {advice}")
+    num_staged = min(options.window_rows * inventory.num_experts_used, inventory.num_experts)
+    return _plan(inventory, arena_bytes, replace(options, num_staged=num_staged)) if plan.staged else plan
+
+
+def _plan(inventory: ModelInventory, arena_bytes: int, options: PlanOptions) -> Plan | Refusal:
     assert 1 <= options.context_tokens <= inventory.context_tokens, options
     fixed = carve_fixed(inventory, options)
     stride_bytes = inventory.stride_bytes
@@ -116,10 +111,8 @@ def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions)
             f"room refused: the drafter's block has {fixed.block.size_bytes:,} B, a ring slot {stride_bytes:,} B; "
             "unset STRATA_MTP_ROOM_MIN"
         )
-    if options.policy.is_elastic:
-        return _plan_elastic(inventory, arena_bytes, options, fixed)
-    if options.has_slab and inventory.prompt_work:
-        return _plan_slab(inventory, arena_bytes, options, fixed)
+    if options.policy.is_elastic or (options.has_slab and inventory.prompt_work):
+        return _plan_borrowing(inventory, arena_bytes, options, fixed)
     own = _plan_own_arena(inventory, arena_bytes, options, fixed)
     if isinstance(own, Refusal) or not own.num_missing_pairs:
         return own
@@ -131,29 +124,21 @@ def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions)
     return lent
 
 
-def _plan_elastic(
+def _plan_borrowing(
     inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: FixedRegions
 ) -> Plan | Refusal:
-    zone = plan_zone(fixed.regions, fixed.lent, segment_bytes=options.segment_bytes, arena_bytes=arena_bytes)
+    """Reads must borrow: segments go behind the cache for them, or their programs work in the tail of a loan."""
+    sizes = {"segment_bytes": options.segment_bytes, "arena_bytes": arena_bytes}
+    zone = plan_zone(fixed.regions, fixed.lent, **sizes) if options.policy.is_elastic else None
     if isinstance(zone, Refusal):
         return zone
     plan = _plan_lent_arena(inventory, arena_bytes, options, fixed, zone)
-    if isinstance(plan, Refusal):
-        return Refusal(f"elastic loan refused: reads must borrow cache slots; {plan.reason}", plan.shortfall_bytes)
-    return plan
-
-
-def _plan_slab(
-    inventory: ModelInventory, arena_bytes: int, options: PlanOptions, fixed: FixedRegions
-) -> Plan | Refusal:
-    plan = _plan_lent_arena(inventory, arena_bytes, options, fixed)
-    if isinstance(plan, Refusal):
-        return Refusal(
-            f"slab refused: programs of a chunk work in the tail of what reads borrow; {plan.reason}, or unset "
-            "STRATA_MMQ_SLAB",
-            plan.shortfall_bytes,
-        )
-    return plan
+    if isinstance(plan, Plan):
+        return plan
+    if zone is not None:
+        return replace(plan, reason=f"elastic loan refused: reads must borrow cache slots; {plan.reason}")
+    slab = f"programs of a chunk work in the tail of what reads borrow; {plan.reason}, or unset STRATA_MMQ_SLAB"
+    return replace(plan, reason=f"slab refused: {slab}")
 
 
 def _plan_own_arena(
@@ -223,7 +208,8 @@ def _scratch_sizes(inventory: ModelInventory, options: PlanOptions) -> list[int]
 def _lend_cache(inventory: ModelInventory, end_bytes: int, options: PlanOptions, scratch: Extent) -> Lendable:
     """A cache of all that is left behind `scratch`, and how much of it may be lent."""
     slots = fill_cache(Bump(scratch.end_bytes), inventory, end_bytes, options)
-    max_lent = max_lent_slots(len(slots), min_cache_slots=_fewest_kept(options))
+    percent = LENDABLE_PERCENT if is_mostly_pinned(inventory, options) else PAGEABLE_PERCENT
+    max_lent = max_lent_slots(len(slots), min_cache_slots=_fewest_kept(options), percent=percent)
     return Lendable(slots, end_bytes, max_lent, None if options.has_slab else scratch)
 
 
@@ -261,10 +247,7 @@ def _prompt_shapes(inventory: ModelInventory, left_bytes: int, options: PlanOpti
         for chunk_tokens in chunks:
             if _own_bytes(inventory, chunk_tokens=chunk_tokens, ring_slots=0) + whole_bytes <= left_bytes:
                 yield chunk_tokens, 0
-    shapes = [
-        (chunk, ring_rule(inventory, chunk_tokens=chunk) if options.ring_slots is None else options.ring_slots)
-        for chunk in chunks
-    ]
+    shapes = [(chunk, ring_slots_of(inventory, options, chunk_tokens=chunk)) for chunk in chunks]
     for chunk_tokens, ring_slots in shapes:
         price_bytes = _own_bytes(inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots)
         if price_bytes <= left_bytes // PROMPT_SHARE:
@@ -310,28 +293,24 @@ def _assemble(
     zone: Zone | None = None,
 ) -> Plan:
     stride_bytes = inventory.stride_bytes
+    resident = {(slot.layer, slot.expert) for slot in slots}
+    pack = plan_pack(inventory, pinned_bytes=options.pinned_bytes, resident=resident)
     num_room_slots = room_slots(fixed.block.size_bytes, stride_bytes)
     room = [fixed.block.part(offset_bytes=i * stride_bytes, size_bytes=stride_bytes) for i in range(num_room_slots)]
+    own = {field.name: getattr(fixed, field.name) for field in fields(fixed)}
+    own["regions"] = tuple(region for region in (*fixed.regions, *rest) if region.extent.size_bytes)
     plan = Plan(
+        **own,
         inventory=inventory,
         options=options,
         arena_bytes=arena_bytes,
-        regions=tuple(region for region in (*fixed.regions, *rest) if region.extent.size_bytes),
-        weights=fixed.weights,
-        owners=fixed.owners,
-        table=fixed.table,
-        kv=fixed.kv,
-        state=fixed.state,
-        verifier=fixed.verifier,
-        draft=fixed.draft,
-        block=fixed.block,
         room=tuple(room),
         zone=zone,
         prompt=prompt,
         slots=slots,
         lendable=lendable,
         no_loan="" if lendable else "no loan: nothing is read over the link",
-        pack=plan_pack(inventory),
+        pack=pack,
         staging=plan_staging(
             inventory,
             chunk_tokens=prompt.chunk_tokens,
@@ -339,6 +318,7 @@ def _assemble(
             usage_bytes=fixed.verifier.window.usage.size_bytes,
             num_digests=_num_digests(inventory, fixed, slots, num_room_slots) if options.policy.is_verified else 0,
         ),
+        staged=pack.missing(resident),
     )
     check_plan(plan)
     return plan
@@ -384,6 +364,8 @@ def _refuse(inventory: ModelInventory, arena_bytes: int, needed_bytes: int, opti
     if options.min_cache_slots is not None:
         cache = f"{options.min_cache_slots:,} cache slots"
         remedies.append("lower --cache-min-slots")
+    if options.num_staged:
+        remedies.append("raise --resident-budget-gib")
     return Refusal(
         f"vram refused: {needed_bytes:,} B are needed at least (dense weights {inventory.dense_bytes:,} B, K/V for "
         f"{options.context_tokens:,} tokens, one window, {chunk}{ring} and {cache}), the card has {arena_bytes:,} B, "

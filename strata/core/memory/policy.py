@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 DEFAULT_MIN_CACHE_SLOTS = 128
 LENDABLE_PERCENT = 90
-"""At most this share of the slots: that of `lending.md` 3.4 where at least 90% of the expert bytes are pinned. Here all
-of them are: a card is refused otherwise."""
+"""At most this share of the slots, where at least 90% of the expert bytes are pinned (`lending.md` 3.4)."""
+PAGEABLE_PERCENT = 85
+"""Where fewer are."""
 NEVER = -1
 
 
@@ -67,6 +68,6 @@ NO_LENDING = LendingPolicy()
 """Only cache slots are lent, which needs no switch."""
 
 
-def max_lent_slots(num_slots: int, *, min_cache_slots: int) -> int:
+def max_lent_slots(num_slots: int, *, min_cache_slots: int, percent: int = LENDABLE_PERCENT) -> int:
     """Slots of a cache of `num_slots` that may be lent at once."""
-    return max(0, min(num_slots - min_cache_slots, num_slots * LENDABLE_PERCENT // 100))
+    return max(0, min(num_slots - min_cache_slots, num_slots * percent // 100))

@@ -17,7 +17,7 @@ from strata.core.inventory import ModelInventory
 from strata.core.memory.bump import Bump
 from strata.core.memory.layout import PromptLayout, carve_prompt, price_prompt
 from strata.core.memory.scratch import price_scratch
-from strata.core.memory.shapes import CHUNK_GRID_TOKENS, MAX_CHUNK_TOKENS, PlanOptions, Slot, ring_rule
+from strata.core.memory.shapes import CHUNK_GRID_TOKENS, MAX_CHUNK_TOKENS, PlanOptions, Slot, ring_slots_of
 from strata.core.units import align_up
 
 
@@ -63,7 +63,7 @@ def plan_read(
     for chunk_tokens in chunks_to_try(options, path_tokens):
         if scratch is not None and scratch.size_bytes < price_scratch(inventory, chunk_tokens=chunk_tokens):
             continue
-        rule = ring_rule(inventory, chunk_tokens=chunk_tokens) if options.ring_slots is None else options.ring_slots
+        rule = ring_slots_of(inventory, options, chunk_tokens=chunk_tokens)
         has_slab = scratch is None
         needed_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=rule, has_slab=has_slab)
         if lendable.extent_of(lendable.max_lent).size_bytes + behind_bytes < needed_bytes:

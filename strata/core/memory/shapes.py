@@ -25,7 +25,8 @@ class PlanOptions:
     recurrent states, 0 for none; `is_reread`: what is found there is read again all the same (`lending.md` 3.5).
     `has_slab`: prompt scratch comes out of the tail of what is lent (3.3). Every `swap_windows` windows at most
     `num_swaps` blobs of the cache are exchanged for others, 0: they stay. `least_probability`: drafts of a drafter end
-    before the first one below it."""
+    before the first one below it. At most `pinned_bytes` of the pack are pinned, None: all; windows have `num_staged`
+    slots for pageable blobs, as many as the planner says."""
 
     context_tokens: int
     kv_format: KvFormat = KvFormat.F16
@@ -44,6 +45,8 @@ class PlanOptions:
     num_swaps: int = 0
     swap_windows: int = 16
     least_probability: float = 0.0
+    pinned_bytes: int | None = None
+    num_staged: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +76,27 @@ def kv_layout_of(inventory: ModelInventory, options: PlanOptions) -> KvLayout:
     )
 
 
-def ring_rule(inventory: ModelInventory, *, chunk_tokens: int) -> int:
+def is_mostly_pinned(inventory: ModelInventory, options: PlanOptions) -> bool:
+    """Whether at least 90% of the expert bytes are pinned; they come first in the pack."""
+    return options.pinned_bytes is None or 10 * options.pinned_bytes >= 9 * inventory.expert_bytes
+
+
+def ring_slots_of(inventory: ModelInventory, options: PlanOptions, *, chunk_tokens: int) -> int:
+    """As many as were asked for, or the rule's, with a quarter of its bytes where less is pinned."""
+    if options.ring_slots is not None:
+        return options.ring_slots
+    parts = 1 if is_mostly_pinned(inventory, options) else 4
+    return ring_rule(inventory, chunk_tokens=chunk_tokens, ring_bytes=STREAM_RING_BYTES // parts)
+
+
+def ring_rule(inventory: ModelInventory, *, chunk_tokens: int, ring_bytes: int = STREAM_RING_BYTES) -> int:
     """Ring slots of a chunk (`lending.md` 6), at most one for each blob; how many of them stay resident bounds it
     further."""
     if not inventory.num_moe_layers:
         return 0
     if chunk_tokens < STREAM_ALL_TOKENS:
         return min(inventory.num_pairs, ROUTED_RING_SLOTS)
-    return min(inventory.num_pairs, max(MIN_STREAM_RING_SLOTS, STREAM_RING_BYTES // inventory.stride_bytes))
+    return min(inventory.num_pairs, max(MIN_STREAM_RING_SLOTS, ring_bytes // inventory.stride_bytes))
 
 
 def room_slots(block_bytes: int, stride_bytes: int) -> int:

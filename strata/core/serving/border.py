@@ -50,6 +50,7 @@ def pass_window(plan: Plan, before: Plan | None, at: Standing, given: Orders, *,
     """`given` launches a window of `rows` rows."""
     if not plan.staging.window_rows.size_bytes:
         return at, given
+    assert not plan.staged, "windows of several stages stage nothing"
     lane = window_lane(plan)
     at, entry = begin_pass(plan, before, at, lane, rows=rows)
     return at, entry.then(given).then(Orders((), end_pass(plan, at, lane, rows=rows)))

@@ -76,6 +76,11 @@ def return_read_slots(plan: Plan, at: Standing, chunk: ChunkState) -> tuple[Stan
     return replace(at, room=room.returning(slots)), (*waits, *home)
 
 
+def read_until(at: Standing, chunk: ChunkState) -> Standing:
+    """The read ends here, so it is known which slots of the room it wrote."""
+    return at if at.room is None else replace(at, room=replace(at.room, num_entries=chunk.ring.num_issued))
+
+
 def bring_home(plan: Plan, places: Addresses, at: Standing) -> tuple[Standing, Orders, Orders]:
     """Everything that is lent, on its way home: right from every phase, and as often as needed. Both prompt streams
     are at rest but for copies home. A loan that was only reserved is withdrawn: no byte of it was touched. The second

@@ -6,6 +6,7 @@ Every launch declares exactly the rows it touches.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from strata.core import programs
 from strata.core.commands import Access, Launch, Stream, TableRead
@@ -14,6 +15,7 @@ from strata.core.memory.layout import INT32_BYTES, INT64_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
 
+Table = TypeVar("Table", Extent, HostExtent)
 DenseReads = Mapping[tuple[str, int | None], tuple[str, ...]]
 """(program, layer) -> names of the dense tensors it reads; layer None for embed, head and sample."""
 
@@ -94,13 +96,9 @@ def weights_read(recipe: Recipe, program: str, layer: int | None) -> tuple[Acces
 
 
 def launch_embed(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
-    return Launch(
-        lane.stream,
-        programs.EMBED,
-        EmbedArgs(rows, lane.buffers),
-        reads=(lane.rows_of(lane.buffers.tokens, rows), *weights_read(recipe, programs.EMBED, None)),
-        writes=(lane.rows_of(lane.buffers.hidden, rows),),
-    )
+    args, writes = EmbedArgs(rows, lane.buffers), (lane.rows_of(lane.buffers.hidden, rows),)
+    reads = (lane.rows_of(lane.buffers.tokens, rows), *weights_read(recipe, programs.EMBED, None))
+    return Launch(lane.stream, programs.EMBED, args, reads, writes)
 
 
 def launch_mixer(recipe: Recipe, lane: Lane, *, layer: int, rows: int, are_kept: bool = True) -> Launch:
@@ -117,18 +115,10 @@ def launch_recurrent(recipe: Recipe, lane: Lane, *, layer: int, rows: int, are_k
     state = Access(plan.state[layer], "state")
     hidden = lane.rows_of(lane.buffers.hidden, rows)
     journal = None if are_kept or rows == 1 else plan.verifier.journals[layer]
-    return Launch(
-        lane.stream,
-        programs.RECURRENT,
-        LayerArgs(layer, rows, lane.buffers, state=plan.state[layer], journal=journal),
-        reads=(lane.whole(lane.buffers.header), hidden, state, *weights_read(recipe, programs.RECURRENT, layer)),
-        writes=(
-            lane.whole(journal) if journal else state,
-            lane.rows_of(lane.buffers.attention, rows),
-            hidden,
-            *lane.scratch,
-        ),
-    )
+    args = LayerArgs(layer, rows, lane.buffers, state=plan.state[layer], journal=journal)
+    reads = (lane.whole(lane.buffers.header), hidden, state, *weights_read(recipe, programs.RECURRENT, layer))
+    moved, attention = lane.whole(journal) if journal else state, lane.rows_of(lane.buffers.attention, rows)
+    return Launch(lane.stream, programs.RECURRENT, args, reads, (moved, attention, hidden, *lane.scratch))
 
 
 def launch_attention(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
@@ -137,55 +127,33 @@ def launch_attention(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> La
     lane = lane.of(programs.ATTENTION)
     kv = Access(recipe.plan.kv[layer], "kv")
     hidden = lane.rows_of(lane.buffers.hidden, rows)
-    return Launch(
-        lane.stream,
-        programs.ATTENTION,
-        LayerArgs(layer, rows, lane.buffers, recipe.plan.kv[layer]),
-        reads=(lane.whole(lane.buffers.header), hidden, kv, *weights_read(recipe, programs.ATTENTION, layer)),
-        writes=(kv, lane.rows_of(lane.buffers.attention, rows), hidden, *lane.scratch),
-    )
+    args = LayerArgs(layer, rows, lane.buffers, recipe.plan.kv[layer])
+    reads = (lane.whole(lane.buffers.header), hidden, kv, *weights_read(recipe, programs.ATTENTION, layer))
+    writes = (kv, lane.rows_of(lane.buffers.attention, rows), hidden, *lane.scratch)
+    return Launch(lane.stream, programs.ATTENTION, args, reads, writes)
 
 
 def launch_ffn(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
     lane = lane.of(programs.FFN)
-    hidden = lane.rows_of(lane.buffers.hidden, rows)
-    return Launch(
-        lane.stream,
-        programs.FFN,
-        LayerArgs(layer, rows, lane.buffers),
-        reads=(hidden, *weights_read(recipe, programs.FFN, layer)),
-        writes=(lane.rows_of(lane.buffers.normed, rows), hidden, *lane.scratch),
-    )
+    hidden, normed = (lane.rows_of(extent, rows) for extent in (lane.buffers.hidden, lane.buffers.normed))
+    args, writes = LayerArgs(layer, rows, lane.buffers), (normed, hidden, *lane.scratch)
+    return Launch(lane.stream, programs.FFN, args, (hidden, *weights_read(recipe, programs.FFN, layer)), writes)
 
 
 def launch_router(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
     lane = lane.of(programs.ROUTER)
     buffers = lane.buffers
-    return Launch(
-        lane.stream,
-        programs.ROUTER,
-        LayerArgs(layer, rows, buffers),
-        reads=(lane.rows_of(buffers.hidden, rows), *weights_read(recipe, programs.ROUTER, layer)),
-        writes=(
-            lane.rows_of(buffers.normed, rows),
-            lane.rows_of(buffers.router_ids, rows),
-            lane.rows_of(buffers.router_weights, rows),
-            lane.whole(buffers.router_counts),
-            *lane.scratch,
-        ),
-    )
+    reads = (lane.rows_of(buffers.hidden, rows), *weights_read(recipe, programs.ROUTER, layer))
+    of_rows = (buffers.normed, buffers.router_ids, buffers.router_weights)
+    writes = (*(lane.rows_of(extent, rows) for extent in of_rows), lane.whole(buffers.router_counts), *lane.scratch)
+    return Launch(lane.stream, programs.ROUTER, LayerArgs(layer, rows, buffers), reads, writes)
 
 
 def launch_shared_expert(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
     lane = lane.of(programs.SHARED)
-    hidden = lane.rows_of(lane.buffers.hidden, rows)
-    return Launch(
-        lane.stream,
-        programs.SHARED,
-        LayerArgs(layer, rows, lane.buffers),
-        reads=(lane.rows_of(lane.buffers.normed, rows), hidden, *weights_read(recipe, programs.SHARED, layer)),
-        writes=(hidden, *lane.scratch),
-    )
+    hidden, normed = (lane.rows_of(extent, rows) for extent in (lane.buffers.hidden, lane.buffers.normed))
+    args, reads = LayerArgs(layer, rows, lane.buffers), (normed, hidden, *weights_read(recipe, programs.SHARED, layer))
+    return Launch(lane.stream, programs.SHARED, args, reads, (hidden, *lane.scratch))
 
 
 def launch_placed_experts(
@@ -195,13 +163,10 @@ def launch_placed_experts(
     being None, whichever of the drafter's its router chose, in the block. `row` is the lane's address row of it."""
     lane = lane.of(programs.EXPERTS)
     buffers = lane.buffers
-    return Launch(
-        lane.stream,
-        programs.EXPERTS,
-        ExpertsArgs(layer, rows, buffers, experts, row),
-        reads=(lane.rows_of(buffers.normed, rows), lane.rows_of(buffers.router_ids, rows), lane.whole(row), *blobs),
-        writes=(lane.rows_of(buffers.expert_rows, rows), *lane.scratch),
-    )
+    args = ExpertsArgs(layer, rows, buffers, experts, row)
+    normed, ids = lane.rows_of(buffers.normed, rows), lane.rows_of(buffers.router_ids, rows)
+    writes = (lane.rows_of(buffers.expert_rows, rows), *lane.scratch)
+    return Launch(lane.stream, programs.EXPERTS, args, (normed, ids, lane.whole(row), *blobs), writes)
 
 
 def launch_window_experts(
@@ -214,46 +179,25 @@ def launch_window_experts(
     window = recipe.plan.verifier.window
     result, usage = (window.result, window.usage) if is_counted else (None, programs.NO_SCRATCH)
     counters = tuple(lane.whole(extent) for extent in (result, usage) if extent and extent.size_bytes)
-    return Launch(
-        lane.stream,
-        programs.EXPERTS,
-        ExpertsArgs(layer, rows, buffers, None, row, result, usage),
-        reads=(
-            lane.rows_of(buffers.normed, rows),
-            lane.rows_of(buffers.router_ids, rows),
-            Access(row, "table"),
-            *counters,
-            TableRead(table_version),
-        ),
-        writes=(lane.rows_of(buffers.expert_rows, rows), *counters, *lane.scratch),
-    )
+    args = ExpertsArgs(layer, rows, buffers, None, row, result, usage)
+    normed, ids = lane.rows_of(buffers.normed, rows), lane.rows_of(buffers.router_ids, rows)
+    table: tuple[Access | TableRead, ...] = (Access(row, "table"), *counters, TableRead(table_version))
+    writes = (lane.rows_of(buffers.expert_rows, rows), *counters, *lane.scratch)
+    return Launch(lane.stream, programs.EXPERTS, args, (normed, ids, *table), writes)
 
 
 def launch_combine(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
     buffers = lane.buffers
-    hidden = lane.rows_of(buffers.hidden, rows)
-    return Launch(
-        lane.stream,
-        programs.COMBINE,
-        LayerArgs(layer, rows, buffers),
-        reads=(
-            lane.rows_of(buffers.expert_rows, rows),
-            lane.rows_of(buffers.router_weights, rows),
-            hidden,
-        ),
-        writes=(hidden,),
-    )
+    summed = (buffers.expert_rows, buffers.router_weights, buffers.hidden)
+    reads = tuple(lane.rows_of(extent, rows) for extent in summed)
+    return Launch(lane.stream, programs.COMBINE, LayerArgs(layer, rows, buffers), reads, reads[-1:])
 
 
 def launch_head(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
     window = recipe.plan.verifier.window
-    return Launch(
-        lane.stream,
-        programs.HEAD,
-        HeadArgs(rows, lane.buffers, window),
-        reads=(lane.rows_of(lane.buffers.hidden, rows), *weights_read(recipe, programs.HEAD, None)),
-        writes=(lane.rows_of(lane.buffers.normed, rows), lane.rows_of(window.logits, rows)),
-    )
+    reads = (lane.rows_of(lane.buffers.hidden, rows), *weights_read(recipe, programs.HEAD, None))
+    writes = (lane.rows_of(lane.buffers.normed, rows), lane.rows_of(window.logits, rows))
+    return Launch(lane.stream, programs.HEAD, HeadArgs(rows, lane.buffers, window), reads, writes)
 
 
 def launch_sample(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
@@ -262,23 +206,11 @@ def launch_sample(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
     sampled = lane.rows_of(window.sampled, rows)
     drafts = buffers.tokens.part(offset_bytes=INT32_BYTES, size_bytes=(rows - 1) * INT32_BYTES)
     inputs = (window.params, window.bias, window.seen, window.terminators)
-    return Launch(
-        lane.stream,
-        programs.SAMPLE,
-        SampleArgs(rows, buffers, window),
-        reads=(
-            lane.rows_of(window.logits, rows),
-            *(lane.whole(extent) for extent in inputs),
-            *state,
-            *((lane.whole(drafts),) if rows > 1 else ()),
-        ),
-        writes=(
-            *state,
-            lane.whole(buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES)),
-            *((sampled,) if sampled.extent.size_bytes else ()),
-            *lane.scratch,
-        ),
-    )
+    first = lane.whole(buffers.tokens.part(offset_bytes=0, size_bytes=INT32_BYTES))
+    reads = (lane.rows_of(window.logits, rows), *(lane.whole(extent) for extent in inputs), *state)
+    writes = (*state, first, *((sampled,) if sampled.extent.size_bytes else ()), *lane.scratch)
+    reads += (lane.whole(drafts),) if rows > 1 else ()
+    return Launch(lane.stream, programs.SAMPLE, SampleArgs(rows, buffers, window), reads, writes)
 
 
 def feed_forward_launches(
@@ -317,7 +249,7 @@ def layer_launches(recipe: Recipe, *, rows: int, table_version: int, are_kept: b
     return tuple(launches)
 
 
-def address_row(table: Extent, plan: Plan, *, layer: int) -> Extent:
+def address_row(table: Table, plan: Plan, *, layer: int) -> Table:
     """Row `layer` of an address table: int64 [num_experts]."""
     row_bytes = plan.inventory.num_experts * INT64_BYTES
     return table.part(offset_bytes=layer * row_bytes, size_bytes=row_bytes)

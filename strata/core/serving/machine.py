@@ -16,6 +16,7 @@ Behind a room or an elastic loan the first window does not wait for all that com
     Windowing --Continued--> Homing --> Windowing       one more way to Settling: Ended in Windowing, or in Homing
 
 With a least probability of drafts a window is launched once they were looked at: Windowing --Drafted--> Windowing.
+One that must stage blobs is ordered layer by layer, behind what each router chose: Windowing --Routed--> Windowing.
 
 `Ended` is legal in every state but Idle, `Broke` in every state. What may still run is drained, then what was lent is
 taken back and refilled (`lending.md` 4, 6-8). A refill that fails is broken and closed again. An event that a state
@@ -31,8 +32,8 @@ from strata.core.memory.layout import PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
 from strata.core.serving.border import begin_pass, pass_window
-from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend
-from strata.core.serving.chunk import Addresses, ChunkState, Residents, address_rows, open_chunk, run_ahead
+from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, read_until
+from strata.core.serving.chunk import Addresses, Residents, address_rows, open_chunk, run_ahead
 from strata.core.serving.conversations import Takeover
 from strata.core.serving.inputs import pack_header, token_rows
 from strata.core.serving.launches import Recipe, launch_embed, prompt_lane
@@ -42,6 +43,7 @@ from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.settling import PROMPT_STREAMS, broken, closing_streams, settled, window_streams
 from strata.core.serving.short_reads import read_window
+from strata.core.serving.staging import hold_back, stage
 from strata.core.serving.standing import Standing, notify, tell_home
 from strata.core.serving.startup import mend
 from strata.core.serving.states import Closing, Homing, Idle, Lending, Reading, Settling, ShortReading, State, Windowing
@@ -83,7 +85,8 @@ class Machine:
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
         at = state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.reached()
-        if isinstance(state, Windowing) and not state.is_drafting and isinstance(event, Continued | Ended):
+        is_ordered = isinstance(state, Windowing) and not state.is_drafting and not state.held
+        if is_ordered and isinstance(event, Continued | Ended):
             at = replace(at, cache=at.cache.after_window(event.reads))
         after, orders = self._dispatch(state if at is state.at else replace(state, at=at), event)
         after.at.check()
@@ -112,6 +115,8 @@ class Machine:
                 return self._next_chunk(state)
             case Closing(request=GenerationRequest() as request), Arrived():
                 return self._first_window(state.at, request)
+            case ((Windowing() | ShortReading()), (Routed() | Arrived() | Continued() | Ended())) if state.held:
+                return self._stage(state, event)
             case Windowing(), Continued():
                 go_on = self._await_home if state.at.is_coming_home else self._next_window
                 return go_on(state, event)
@@ -130,7 +135,7 @@ class Machine:
             case ShortReading(), Ended():
                 return self._settle(self._given_up(state.at))
             case Reading(), Ended():
-                return self._close(_read_until(state.at, state.chunk), None)
+                return self._close(read_until(state.at, state.chunk), None)
             case (Lending(), Ended()) | (Closing(request=None), Arrived()) | (Closing(), Ended()):
                 return self._settle(state.at)
             case Settling(), (Arrived() | Ended()):
@@ -199,10 +204,9 @@ class Machine:
         ids, start, version = request.prompt_ids, len(at.session.ids), at.table_version
         rows = min(self.plan.verifier.max_rows, self._next_end(at, request) - start)
         now, behind = ids[start : start + rows], ids[start + 1 : start + rows + 1]
-        given = read_window(self.plan, now, start=start, table_version=version, next_ids=behind)
+        given = read_window(self.recipe, now, start=start, table_version=version, next_ids=behind)
         at, given = pass_window(self.plan, self.before, at, given, rows=rows)
-        at, notice = notify(at, window_streams(at))
-        return ShortReading(at, request, rows), orders.then(given).then(notice)
+        return self._launch(ShortReading(at, request, rows), orders, given)
 
     def _next_short(self, state: ShortReading) -> tuple[State, Orders]:
         at, acts = settled(state.at)
@@ -276,7 +280,7 @@ class Machine:
         if len(at.session.ids) in at.checkpoints.wanted(ids, self.turn_ends):
             at, saved = save_state(self.plan, at, Stream.PROMPT)
         if len(at.session.ids) == len(ids) - 1:
-            after, orders = self._close(_read_until(at, chunk), state.request, closing_streams(at))
+            after, orders = self._close(read_until(at, chunk), state.request, closing_streams(at))
         else:
             after, orders = self._open_chunk(at, state.request, chunk.layout, chunk.ring, chunk.resident)
         return after, saved.then(orders)
@@ -369,19 +373,25 @@ class Machine:
         if not state.is_drafting:
             if self.plan.inventory.has_head:
                 is_counted = brings_reads(self.plan, at.cache)
-                launched = window(self.plan, rows=state.rows, table_version=version, is_counted=is_counted)
+                launched = window(self.recipe, rows=state.rows, table_version=version, is_counted=is_counted)
             else:
-                launched = read_window(self.plan, (state.token_id,), start=len(at.session.ids), table_version=version)
+                launched = read_window(self.recipe, (state.token_id,), start=len(at.session.ids), table_version=version)
             at, launched = pass_window(self.plan, self.before, at, launched, rows=state.rows)
         if later.commands:
             inputs = Orders((), (Record(Stream.VERIFIER, "inputs"), Wait(Stream.COPY, "inputs")))
             launched = inputs.then(launched).then(later)
-        orders = orders.then(launched)
-        streams = (Stream.VERIFIER,) if at.is_coming_home else window_streams(at)
-        at, notice = notify(at, streams)
-        return replace(state, at=at), orders.then(notice)
+        return self._launch(replace(state, at=at), orders, launched)
 
+    def _launch(self, window: Windowing | ShortReading, orders: Orders, launched: Orders) -> tuple[State, Orders]:
+        """A window, or as much of it as goes before the host has seen what a router chose."""
+        at, (launched, held) = window.at, hold_back(self.plan, launched)
+        is_first = isinstance(window, Windowing) and at.is_coming_home
+        at, notice = notify(at, (Stream.VERIFIER,) if held or is_first else window_streams(at))
+        return replace(window, at=at, held=held), orders.then(launched).then(notice)
 
-def _read_until(at: Standing, chunk: ChunkState) -> Standing:
-    """The read ends here, so it is known which slots of the room it wrote."""
-    return at if at.room is None else replace(at, room=replace(at.room, num_entries=chunk.ring.num_issued))
+    def _stage(self, window: Windowing | ShortReading, event: ServingEvent) -> tuple[State, Orders]:
+        """What its router chose is known, or nobody waits for it any more."""
+        if isinstance(event, Ended):
+            return self._settle(self._given_up(window.at))
+        assert isinstance(event, Routed), event
+        return self._launch(window, NO_ORDERS, stage(self.plan, self.places, window.at, window.held, event.experts))

@@ -8,7 +8,6 @@ is hot is judged by decode windows alone (`memory/residency.py`).
 """
 
 from strata.core.commands import Command, GraphLaunch, Launch, Stream
-from strata.core.memory.planner import Plan
 from strata.core.serving.drafting import fill_draft_kv
 from strata.core.serving.inputs import copy_to_verifier, pack_header, token_rows
 from strata.core.serving.launches import Recipe, layer_launches, window_lane
@@ -20,12 +19,6 @@ def read_graph(rows: int) -> str:
     return f"read {rows}"
 
 
-def read_rows(plan: Plan) -> range:
-    """How many rows a window that reads may have; none where chunks read all. A stage without a head has no others."""
-    reads = plan.options.policy.short_read_tokens > 0 or not plan.inventory.has_head
-    return range(1, 1 + (plan.verifier.max_rows if reads else 0))
-
-
 def read_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[Launch, ...]:
     """What is captured under `read_graph(rows)`; with a drafter, its K/V are filled too."""
     layers = layer_launches(recipe, rows=rows, table_version=table_version, are_kept=True)
@@ -34,16 +27,20 @@ def read_launches(recipe: Recipe, *, rows: int, table_version: int) -> tuple[Lau
 
 
 def read_window(
-    plan: Plan, token_ids: tuple[int, ...], *, start: int, table_version: int, next_ids: tuple[int, ...] = ()
+    recipe: Recipe, token_ids: tuple[int, ...], *, start: int, table_version: int, next_ids: tuple[int, ...] = ()
 ) -> Orders:
     """A row each for the tokens from `start` on; `next_ids`: the one behind each, for a drafter."""
+    plan, rows = recipe.plan, len(token_ids)
     staging, buffers = plan.staging, plan.verifier.buffers
+    launched: tuple[Command, ...] = (GraphLaunch(Stream.VERIFIER, read_graph(rows), table_version),)
+    if plan.staged:
+        launched = read_launches(recipe, rows=rows, table_version=table_version)
     given = [token_rows(staging.window_tokens, buffers.tokens, token_ids)]
     if plan.draft is not None:
         given.append(token_rows(staging.next_tokens, buffers.next_tokens, next_ids))
     commands: tuple[Command, ...] = (
         *(clear_state(plan, Stream.VERIFIER) if start == 0 else ()),
         copy_to_verifier((staging.window_header, buffers.header), *(way for _, way in given)),
-        GraphLaunch(Stream.VERIFIER, read_graph(len(token_ids)), table_version),
+        *launched,
     )
     return Orders((Upload(staging.window_header, pack_header(start)), *(upload for upload, _ in given)), commands)

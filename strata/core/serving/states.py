@@ -3,6 +3,7 @@ transitions is in `machine.py`."""
 
 from dataclasses import dataclass, replace
 
+from strata.core.commands import Command
 from strata.core.memory.layout import PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.residency import Residency
@@ -44,11 +45,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class ShortReading:
-    """A window of `rows` rows reads the tokens behind the session's."""
+    """A window of `rows` rows reads the tokens behind the session's. `held`: as in `Windowing`."""
 
     at: Standing
     request: GenerationRequest
     rows: int
+    held: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ class Settling:
 class Windowing:
     """The window in flight, or sampled last, has `rows` rows: it feeds `token_id` to the cell behind the session's, and
     drafts to those that follow. `num_left`: tokens that the reply had still to come when it was launched.
-    `is_drafting`: its drafts are awaited, which may be fewer, and it is not launched yet."""
+    `is_drafting`: its drafts are awaited, which may be fewer, and it is not launched yet. `held`: it goes layer by
+    layer, a router's choice is awaited, and these follow, the experts of that layer first; () once it is ordered."""
 
     at: Standing
     request: GenerationRequest
@@ -78,6 +81,7 @@ class Windowing:
     num_left: int
     rows: int = 1
     is_drafting: bool = False
+    held: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,15 @@
     no drafter      commit r, drafts that the host gives -> window of as many rows more
     least probability       ... -> draft r -> the host looks -> window of as many rows as drafts are worth, and one
 
-A window is one launch, whatever its rows; so are the drafts of a drafter behind it.
+A window is one launch, whatever its rows, unless it must stage blobs (`staging.py`); so are the drafts of a drafter
+behind it.
 """
 
-from strata.core.commands import Access, Copy, CopyPair, Fill, GraphLaunch, Record, Stream, Wait
+from strata.core.commands import Access, Command, Copy, CopyPair, Fill, GraphLaunch, Record, Stream, Wait
 from strata.core.memory.planner import Plan
 from strata.core.serving.drafting import draft_graph
 from strata.core.serving.inputs import copy_to_verifier, pack_header, sampler_inputs, token_rows
+from strata.core.serving.launches import Recipe, window_launches
 from strata.core.serving.recurrent_state import clear_state
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.steps import Orders, Upload
@@ -55,15 +57,18 @@ def first_inputs(plan: Plan, request: GenerationRequest) -> Orders:
     return Orders(uploads, commands)
 
 
-def window(plan: Plan, *, rows: int, table_version: int, is_counted: bool) -> Orders:
+def window(recipe: Recipe, *, rows: int, table_version: int, is_counted: bool) -> Orders:
     """A window of `rows` rows, and its result on the way to the host. `is_counted`: with the reads of blobs since they
     came last; the card counts from 0 again."""
+    plan = recipe.plan
     usage = Access(plan.verifier.window.usage, "verifier")
     counts = (CopyPair(usage, plan.staging.usage),) if is_counted else ()
-    launch = GraphLaunch(Stream.VERIFIER, window_graph(rows), table_version)
+    launched: tuple[Command, ...] = (GraphLaunch(Stream.VERIFIER, window_graph(rows), table_version),)
+    if plan.staged:
+        launched = window_launches(recipe, rows=rows, table_version=table_version)
     cleared = (Fill(Stream.VERIFIER, usage, 0),) if is_counted else ()
     done = (Record(Stream.VERIFIER, "window_done"),) if plan.draft else ()
-    return Orders((), (launch, _copy_result(plan, Stream.VERIFIER, *counts), *cleared, *done))
+    return Orders((), (*launched, _copy_result(plan, Stream.VERIFIER, *counts), *cleared, *done))
 
 
 def commit(plan: Plan, *, rows: int, taken_rows: int, table_version: int) -> Orders:

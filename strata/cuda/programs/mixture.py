@@ -33,7 +33,7 @@ class MixturePrograms:
 
     def router(self, memory: Memory, args: LayerArgs) -> None:
         """normed = norm(hidden), of the activation type; which experts each row goes to. A chunk also gets the rows of
-        each expert in `router_counts`; nobody asks for those of a window."""
+        each expert in `router_counts`, and a window does where the host asks which they are."""
         model, buffers, rows, name = self.model, args.buffers, args.rows, namer(args.layer)
         work, num_experts = self._work(memory, args), self._shape(args.layer).num_experts
         hidden = memory.read(first_rows(buffers.hidden, rows, buffers))
@@ -64,6 +64,9 @@ class MixturePrograms:
         if not is_window(buffers):
             counts = typed(memory.write(buffers.router_counts), torch.int32, num_experts)
             launch_grouping.group(ids, self._grouping(work, counts, rows, num_experts), num_experts=num_experts)
+        elif model.asks_windows:
+            counts = typed(memory.write(buffers.router_counts), torch.int32, num_experts)
+            launch_bookkeeping.count_chosen(ids, counts)
 
     def shared(self, memory: Memory, args: LayerArgs) -> None:
         """hidden += down( silu(gate x) * (up x) ) of the shared expert, for the x that the router saw; times the

@@ -36,7 +36,7 @@ class CardModel:
     """`frequencies`: turns a position of each pair of rotated dims, rope factors included. `dense` has the GGUF names,
     the drafter's too. `experts[layer]` is None for a dense layer; the drafter's is the last. `prompt_work`,
     `window_work` and `draft_work`: areas of each kind of program in a chunk, a window and a draft, by the names under
-    which they take them."""
+    which they take them. `asks_windows`: the host asks which experts the rows of a window chose."""
 
     hidden_size: int
     num_heads: int
@@ -63,3 +63,4 @@ class CardModel:
     window_work: Mapping[str, Workspace]
     draft_work: Mapping[str, Workspace]
     drafter: CardDrafter | None = None
+    asks_windows: bool = False
