@@ -177,7 +177,8 @@ class DraftInputArgs:
     """buffers.hidden row i = the projection of token i and hidden row i, for `rows` of them; both are given by extents
     of exactly so many rows. `hidden` is the trunk's as its last layer leaves it, or, where `is_own`, the drafter's, as
     `draft head` left it. `source_header` None: buffers.header is right (a prompt chunk); else header.position becomes
-    source_header.position - `behind`, the position of the first pair's hidden row."""
+    source_header.position - `behind`, the position of the first pair's hidden row. The last row of `hidden` goes to
+    `kept` too, as it is."""
 
     rows: int
     buffers: PassBuffers
@@ -186,6 +187,7 @@ class DraftInputArgs:
     is_own: bool = False
     source_header: Extent | None = None
     behind: int = 0
+    kept: Extent | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TypeVar
 from strata.core import programs
 from strata.core.commands import Access, Launch, Stream, TableRead
 from strata.core.extent import Extent, HostExtent
+from strata.core.memory.fixed import DRAFT
 from strata.core.memory.layout import INT32_BYTES, INT64_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
@@ -72,7 +73,10 @@ def prompt_lane(layout: PromptLayout) -> Lane:
 
 
 def window_lane(plan: Plan) -> Lane:
-    return Lane(Stream.VERIFIER, "verifier", plan.verifier.buffers)
+    """The drafter's programs work in its own scratch."""
+    scratch = (Access(plan.draft.buffers.scratch, DRAFT),) if plan.draft else ()
+    work = {name: place for place in scratch for name in (programs.DRAFT_INPUT, programs.DRAFT_KV)}
+    return Lane(Stream.VERIFIER, "verifier", plan.verifier.buffers, work)
 
 
 def blob_content(layer: int, expert: int) -> str:
