@@ -115,7 +115,8 @@ class LayerArgs:
     """Of every program of a layer but `experts`. `kv` is the layer's K then V (see `KvFormat`), all positions, for
     `attention` and `draft kv`, which writes the rows' cells and nothing else; `state` what the layer remembers of all
     positions before header.position, for `recurrent`, which leaves what it remembers after the rows, or with a
-    `journal` leaves it as it is and notes the rows there. None for the programs that do not read it."""
+    `journal` leaves it as it is and notes the rows there. None for the programs that do not read it. `block_runs`: rows
+    of a chunk from which a recurrent layer is computed in whole blocks, the first of them 0 (`serving/cuts.py`)."""
 
     layer: int
     rows: int
@@ -123,6 +124,7 @@ class LayerArgs:
     kv: Extent | None = None
     state: Extent | None = None
     journal: Extent | None = None
+    block_runs: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True, slots=True)

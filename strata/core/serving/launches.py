@@ -38,13 +38,15 @@ class Recipe:
 @dataclass(frozen=True, slots=True)
 class Lane:
     """Where a pass runs. `owner` owns every buffer of it, but for what programs of a chunk work in: `work`, a buffer
-    for each program that needs one. In other passes all programs work in `buffers.scratch`."""
+    for each program that needs one. In other passes all programs work in `buffers.scratch`. `block_runs`: see
+    `LayerArgs`."""
 
     stream: Stream
     owner: str
     buffers: PassBuffers
     work: Mapping[str, Access] = field(default_factory=dict)
     scratch_owner: str = ""
+    block_runs: tuple[int, ...] = (0,)
 
     def of(self, program: str) -> "Lane":
         """As `program` sees it: with what it works in among the buffers."""
@@ -119,7 +121,7 @@ def launch_recurrent(recipe: Recipe, lane: Lane, *, layer: int, rows: int, are_k
     state = Access(plan.state[layer], "state")
     hidden = lane.rows_of(lane.buffers.hidden, rows)
     journal = None if are_kept or rows == 1 else plan.verifier.journals[layer]
-    args = LayerArgs(layer, rows, lane.buffers, state=plan.state[layer], journal=journal)
+    args = LayerArgs(layer, rows, lane.buffers, None, plan.state[layer], journal, lane.block_runs)
     reads = (lane.whole(lane.buffers.header), hidden, state, *weights_read(recipe, programs.RECURRENT, layer))
     moved, attention = lane.whole(journal) if journal else state, lane.rows_of(lane.buffers.attention, rows)
     return Launch(lane.stream, programs.RECURRENT, args, reads, (moved, attention, hidden, *lane.scratch))

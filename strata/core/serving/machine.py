@@ -26,6 +26,7 @@ does not know is our mistake and raises; nothing has changed then.
 from dataclasses import dataclass, replace
 
 from strata.core.commands import Copy, CopyPair, Record, Stream, Wait
+from strata.core.inventory import StateKind
 from strata.core.lending.loan import reserve
 from strata.core.lending.room import Room
 from strata.core.memory.layout import PromptLayout
@@ -35,6 +36,7 @@ from strata.core.serving.border import begin_pass, pass_window
 from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, read_until
 from strata.core.serving.chunk import Addresses, Residents, address_rows, open_chunk, run_ahead
 from strata.core.serving.conversations import Takeover
+from strata.core.serving.cuts import cuts_of, next_chunk
 from strata.core.serving.drafting import open_pair, take_in
 from strata.core.serving.inputs import pack_header, token_rows
 from strata.core.serving.launches import Recipe, launch_embed, prompt_lane, window_lane
@@ -248,12 +250,16 @@ class Machine:
     def _open_chunk(
         self, at: Standing, request: GenerationRequest, layout: PromptLayout, ring: Ring, resident: Residents
     ) -> tuple[State, Orders]:
-        """The next chunk of the prompt, from where the session ends to the next cut at which a state is left."""
+        """The next chunk of the prompt, from where the session ends to the next cut at which a state is left. What
+        recurrent layers compute in blocks, all stages cut alike."""
         lane, staging, start = prompt_lane(layout), self.plan.staging, len(at.session.ids)
-        ids, end = request.prompt_ids, min(start + layout.chunk_tokens, self._next_end(at, request))
+        ids, stop = request.prompt_ids, self._next_end(at, request)
+        has_blocks = any(StateKind.RECURRENT in plan.inventory.state_kinds for plan in self.stages or (self.plan,))
+        cuts = cuts_of(ids[:-1], turn_ends=self.turn_ends) if has_blocks else None
+        end, runs = next_chunk(cuts, start=start, stop=stop, most_tokens=layout.chunk_tokens)
         room = at.room if end == len(ids) - 1 else None
         chunk = open_chunk(self.recipe, layout, resident, start=start, rows=end - start, ring=ring, room=room)
-        chunk, copies = run_ahead(self.plan, chunk)
+        chunk, copies = run_ahead(self.plan, replace(chunk, block_runs=runs))
         given = [token_rows(staging.prompt_tokens, lane.buffers.tokens, ids[start:end])]
         if self.plan.draft is not None:
             given.append(token_rows(staging.next_tokens, lane.buffers.next_tokens, ids[start + 1 : end + 1]))
