@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
-"""The gated delta net of a prompt chunk, in blocks of BLOCK_ROWS rows from the chunk's start (Yang et al. 2024,
+"""The gated delta net of a prompt chunk, in blocks of BLOCK_ROWS rows from the last cut (Yang et al. 2024,
 arXiv:2412.06464, section 3.3): what `delta.py` does row by row, as products of matrices.
 
 With G the running sum of the log decays inside a block, M the head's matrix before it, and u what a row adds for its
@@ -11,7 +11,8 @@ key, all rows t of the block at once:
     out = exp(G) q M + S u            M' = exp(G_last) M + sum over s of k_s exp(G_last - G_s) u_s
 
 No exponent is above 0. Rows behind the last one are zeros, and a row takes nothing of rows behind it, so its bits
-depend on those before it and on where blocks begin: chunks of whole blocks leave the bits of one chunk.
+depend on those before it and on where blocks begin: chunks of whole blocks leave the bits of one chunk. A launch takes
+one run of blocks; where a cut begins them anew, another launch goes on from the state.
 """
 
 import triton

@@ -5,7 +5,9 @@ A prompt chunk moves the state on by blocks of rows, a window of one row by the 
 journal, of which the rows that stand are committed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import triton
 from torch import Tensor
@@ -133,18 +135,22 @@ def delta_chunk(
     shape: DeltaShape,
     *,
     epsilon: float,
+    runs: Sequence[int] = (0,),
 ) -> None:
-    """`delta_rows` for the many rows of a prompt chunk, in blocks from its first row on; the state moves on. mixed and
-    gates are worked in. blocks: f32 [rows, heads, width + DELTA_BLOCK_ROWS], scratch."""
+    """`delta_rows` for the many rows of a prompt chunk, in blocks counted from each row of `runs`, the first of them 0;
+    the state moves on. mixed and gates are worked in. blocks: f32 [rows, heads, width + DELTA_BLOCK_ROWS], scratch."""
     num_rows, matrices = mixed.shape[0], shape.parts(state)[0]
     heads = {"KEY_HEADS": shape.key_heads, "CHANNELS": shape.channels, "WIDTH": shape.width}
     delta_blocks.unit_heads_kernel[(num_rows, 2 * shape.key_heads)](
         mixed, epsilon, shape.width**-0.5, **heads, BLOCK=triton.next_power_of_2(shape.width), num_warps=1
     )
-    grid = (triton.cdiv(num_rows, DELTA_BLOCK_ROWS), shape.heads)
-    delta_blocks.delta_solve_kernel[grid](mixed, *gates, *constants, blocks, num_rows, **shape.solve)
-    grid = (shape.heads, triton.cdiv(shape.width, WALK_COLUMNS))
-    delta_blocks.delta_walk_kernel[grid](mixed, gates[1], blocks, matrices, out, num_rows, **shape.walk)
+    assert runs[0] == 0, runs
+    for start, end in pairwise((*runs, num_rows)):
+        run, (beta, alpha), work = mixed[start:end], (gate[start:end] for gate in gates), blocks[start:end]
+        grid = (triton.cdiv(end - start, DELTA_BLOCK_ROWS), shape.heads)
+        delta_blocks.delta_solve_kernel[grid](run, beta, alpha, *constants, work, end - start, **shape.solve)
+        grid = (shape.heads, triton.cdiv(shape.width, WALK_COLUMNS))
+        delta_blocks.delta_walk_kernel[grid](run, alpha, work, matrices, out[start:end], end - start, **shape.walk)
 
 
 def commit(journal: Tensor, state: Tensor, shape: DeltaShape) -> None:

@@ -59,7 +59,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "staging_slots": len(plan.verifier.staged),
         "staging_bytes": plan.staging.size_bytes,
         "parked_bytes": plan.options.parked_bytes,
-        "checkpoints": num_checkpoints(plan.inventory, plan.options.checkpoint_bytes),
+        "checkpoints": num_checkpoints(plan),
         "checkpoint_bytes": parked_space_bytes(plan) - plan.options.parked_bytes,
         "regions": [
             {
@@ -204,7 +204,7 @@ def plan_lines(plan: Plan) -> list[str]:
         lines += pinning_lines(plan)
     if any(inventory.state_bytes):
         lines.append(
-            f"          {num_checkpoints(inventory, plan.options.checkpoint_bytes):,} checkpoints of recurrent state, "
+            f"          {num_checkpoints(plan):,} checkpoints of recurrent state, "
             f"{format_bytes(parked_space_bytes(plan) - plan.options.parked_bytes)}"
         )
     return [*lines, "", *render_map(rows)]

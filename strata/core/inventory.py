@@ -11,6 +11,7 @@ class StateKind(StrEnum):
     """What a model remembers of the tokens before: everything a conversation consists of, on the card."""
 
     KV = "kv"  # a cell for each position: forgetting the last cells goes back to any position before
+    PAIRS = "pairs"  # the drafter's cells: each is made with the token behind it, so the last one kept is not sure
     RECURRENT = "recurrent"  # all positions folded into one value: there is no way back but a copy made in time
 
 

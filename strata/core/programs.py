@@ -115,7 +115,8 @@ class LayerArgs:
     """Of every program of a layer but `experts`. `kv` is the layer's K then V (see `KvFormat`), all positions, for
     `attention` and `draft kv`, which writes the rows' cells and nothing else; `state` what the layer remembers of all
     positions before header.position, for `recurrent`, which leaves what it remembers after the rows, or with a
-    `journal` leaves it as it is and notes the rows there. None for the programs that do not read it."""
+    `journal` leaves it as it is and notes the rows there. None for the programs that do not read it. `block_runs`: rows
+    of a chunk from which a recurrent layer is computed in whole blocks, the first of them 0 (`serving/cuts.py`)."""
 
     layer: int
     rows: int
@@ -123,6 +124,7 @@ class LayerArgs:
     kv: Extent | None = None
     state: Extent | None = None
     journal: Extent | None = None
+    block_runs: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,8 @@ class DraftInputArgs:
     """buffers.hidden row i = the projection of token i and hidden row i, for `rows` of them; both are given by extents
     of exactly so many rows. `hidden` is the trunk's as its last layer leaves it, or, where `is_own`, the drafter's, as
     `draft head` left it. `source_header` None: buffers.header is right (a prompt chunk); else header.position becomes
-    source_header.position - `behind`, the position of the first pair's hidden row."""
+    source_header.position - `behind`, the position of the first pair's hidden row. The last row of `hidden` goes to
+    `kept` too, as it is."""
 
     rows: int
     buffers: PassBuffers
@@ -186,6 +189,7 @@ class DraftInputArgs:
     is_own: bool = False
     source_header: Extent | None = None
     behind: int = 0
+    kept: Extent | None = None
 
 
 @dataclass(frozen=True, slots=True)

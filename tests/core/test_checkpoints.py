@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strata.core.inventory import ModelInventory
+from strata.core.memory.planner import Plan, plan_card
+from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.checkpoints import Checkpoint, Checkpoints, num_checkpoints
 from strata.core.serving.cuts import CUT_EVERY_TOKENS, cuts_of
 from strata.core.serving.prefix import Session
-from tests.engine.symbolic_card import small_inventory
+from tests.engine.symbolic_card import drafting_inventory, small_inventory
 
 ENDS = frozenset({7, 8})
 IDS = st.lists(st.sampled_from((0, 1, 2, 7)), max_size=60).map(tuple)
@@ -149,7 +152,17 @@ def test_two_in_one_slot_or_at_one_position_are_a_fault():
 
 
 def test_the_budget_is_slots_of_all_state_of_the_model():
-    inventory = small_inventory()
-    assert num_checkpoints(inventory, 10_000) == 0
-    recurrent = replace(inventory, state_bytes=(1000, 0, 200, 0))
-    assert [num_checkpoints(recurrent, size) for size in (1279, 1280, 5119, 5120)] == [0, 1, 3, 4]
+    """With what drafts, of the hidden row of the last token too: 16 bytes."""
+    assert slots_of(small_inventory(), 10_000) == slots_of(drafting_inventory(), 10_000) == 0
+    recurrent = replace(small_inventory(), state_bytes=(1000, 0, 280, 0))
+    assert [slots_of(recurrent, size) for size in (1279, 1280, 5119, 5120)] == [0, 1, 3, 4]
+    drafting = replace(drafting_inventory(), state_bytes=(1000, 0, 280, 0))
+    assert [slots_of(drafting, size) for size in (1535, 1536, 3071, 3072)] == [0, 1, 1, 2]
+    assert slots_of(drafting, 1280, window_rows=1) == 1
+
+
+def slots_of(inventory: ModelInventory, budget_bytes: int, *, window_rows: int = 2) -> int:
+    options = PlanOptions(4096, window_rows=window_rows, min_cache_slots=4, checkpoint_bytes=budget_bytes)
+    plan = plan_card(inventory, 4 << 20, options)
+    assert isinstance(plan, Plan)
+    return num_checkpoints(plan)

@@ -15,7 +15,7 @@ from strata.core.serving.conversations import (
     Takeover,
     plan_takeover,
 )
-from strata.core.serving.prefix import REWINDABLE, Session
+from strata.core.serving.prefix import PLAIN, Session
 
 TOKEN_BYTES = 10
 
@@ -34,7 +34,7 @@ def space(tokens: int, *listed: Parked) -> ParkedConversations:
 
 
 def plan(
-    session, parked, prompt, *, checkpoints=NO_CHECKPOINTS, kinds=REWINDABLE, is_reread=False
+    session, parked, prompt, *, checkpoints=NO_CHECKPOINTS, kinds=PLAIN, is_reread=False
 ) -> tuple[ParkedConversations, Takeover]:
     return plan_takeover(
         session if isinstance(session, Session) else Session(session),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.core.inventory import StateKind
-from strata.core.serving.prefix import NO_SESSION, Session, can_rewind
+from strata.core.serving.prefix import NO_SESSION, PLAIN, Session, can_rewind
 
 ids = st.lists(st.integers(0, 2), max_size=12).map(tuple)
 
@@ -50,7 +50,16 @@ def test_recurrent_state_is_extended_or_begun_anew(held, prompt):
     assert read_from == (len(held) if is_extension else 0)
 
 
+@given(ids, ids.filter(len))
+def test_a_drafter_reads_the_last_shared_token_again_where_state_can_be_rewound(held, prompt):
+    """Its cell there was made with the token that followed; where state cannot go back, its hidden row is kept."""
+    plain, drafting = (Session(held).read_from(prompt, kinds) for kinds in (PLAIN, PLAIN | {StateKind.PAIRS}))
+    assert drafting == max(0, plain - 1)
+    assert Session(held).read_from(prompt, HYBRID | {StateKind.PAIRS}) == Session(held).read_from(prompt, HYBRID)
+
+
 def test_only_cells_can_be_forgotten_one_by_one():
+    assert can_rewind(PLAIN | {StateKind.PAIRS})
     assert can_rewind(frozenset({StateKind.KV}))
     assert not can_rewind(HYBRID)
     assert not can_rewind(frozenset({StateKind.RECURRENT}))

@@ -108,15 +108,17 @@ def model_on_fake(
     arena_bytes: int = 128 * SEGMENT_BYTES,
     is_touched: bool = True,
     mtp: Mtp | None = None,
+    terminators: tuple[int, ...] = (),
     **facts: Any,
 ) -> Iterator[ModelOnCard]:
-    """Started and idle; afterwards nothing of the card is kept. `facts` of the fake driver."""
+    """Started and idle; afterwards nothing of the card is kept. `facts` of the fake driver; reads are cut behind
+    `terminators`, and replies go on."""
     torch.set_num_threads(1)
     planned = plan_on_card(path, options, arena_bytes=arena_bytes, mtp=mtp)
     fake = FakeDriver(**facts)
     try:
         device = open_card(planned, api=fake, make_views=HostViews, torch_device="cpu", lock_folder=path.parent)
-        with started(planned, device, is_touched=is_touched) as model:
+        with started(planned, device, is_touched=is_touched, terminators=terminators) as model:
             yield model
         assert fake.leftovers() == {}
     finally:
@@ -124,11 +126,13 @@ def model_on_fake(
 
 
 @contextmanager
-def started(planned: PlannedModel, device: CudaDevice, *, is_touched: bool) -> Iterator[ModelOnCard]:
+def started(
+    planned: PlannedModel, device: CudaDevice, *, is_touched: bool, terminators: tuple[int, ...] = ()
+) -> Iterator[ModelOnCard]:
     """A runner over `device`, which is closed in the end."""
     try:
         recipe = Recipe(planned.plan, dense_reads(planned.spec))
-        runner = Runner(device, recipe, terminators=(), pause=lambda: None, is_touched=is_touched, digest=digest_of)
+        runner = Runner(device, recipe, terminators, pause=lambda: None, is_touched=is_touched, digest=digest_of)
         runner.start()
         yield ModelOnCard(planned, device, runner)
     finally:

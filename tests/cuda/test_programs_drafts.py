@@ -88,7 +88,8 @@ def said(
     """All that a reply is and leaves: ids, bits of logits, recurrent state."""
     sampled = card.serve(ids, max_tokens=max_tokens, sampling=sampling)
     logits = [row.view(torch.int32).tolist() for row in card.logits]
-    states = [card.bytes_at(extent) for extent in card.planned.plan.state]
+    plan = card.planned.plan
+    states = [card.bytes_at(extent) for extent in plan.state[: plan.inventory.num_layers]]
     return (sampled, logits, states), card.runner.draft_facts()
 
 

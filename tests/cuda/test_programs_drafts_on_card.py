@@ -62,7 +62,8 @@ def options_of(family: str, **change: Any) -> PlanOptions:
 def said(card: ModelOnCard, sampling: SamplingParams, *, max_tokens: int = 40) -> tuple[object, DraftFacts]:
     """All that a reply is and leaves: ids, bits of logits, recurrent state."""
     ids = card.serve(IDS, max_tokens=max_tokens, sampling=sampling)
-    states = [card.bytes_at(extent) for extent in card.planned.plan.state]
+    plan = card.planned.plan
+    states = [card.bytes_at(extent) for extent in plan.state[: plan.inventory.num_layers]]
     return (ids, bits(card), states), card.runner.draft_facts()
 
 

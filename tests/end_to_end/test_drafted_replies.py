@@ -73,6 +73,11 @@ def reply_of(
     return trio.run(serve)
 
 
+def counted(finished: Finished) -> tuple[int, int]:
+    """Tokens of prompt and reply. How many were cached depends on whether something drafts."""
+    return finished.usage.prompt_tokens, finished.usage.completion_tokens
+
+
 @pytest.mark.parametrize("window_rows", [2, 5, 8])
 def test_drafts_that_are_right_are_all_accepted(right: CycleModel, window_rows: int) -> None:
     with talking(right, window_rows) as card:
@@ -104,8 +109,9 @@ def test_a_stop_string_ends_a_reply_inside_a_window(request: pytest.FixtureReque
                 assert text == LETTERS.decode()[: LETTERS.decode().index(stop)]
                 session = card.runner._state.at.session.ids
                 longer = (*session, ord("n"), ord("q"))
-                said.append((text, finished.reason, finished.usage, session, card.serve(longer), list(card.logits)))
-                assert card.cached_tokens == len(session)
+                said.append((text, finished.reason, counted(finished), session, card.serve(longer), list(card.logits)))
+                # Where state can be rewound, one token is read again for the drafter.
+                assert card.cached_tokens == len(session) - (card is wide and name == "right")
             assert said[0] == said[1]
             assert said[0][1] == "stop"
 
@@ -129,7 +135,7 @@ def test_replies_up_to_the_end_of_the_context_are_those_without_drafts(
             ids = (LETTERS * 2)[: CONTEXT - num_left - 1] + b"\n"
             replies = [reply_of(card, model, tuple(ids), max_tokens=num_left) for card in (wide, one)]
             (text, finished), (expected, plain) = replies
-            assert (text, finished.reason, finished.usage) == (expected, "length", plain.usage)
+            assert (text, finished.reason, counted(finished)) == (expected, "length", counted(plain))
             assert finished.usage.prompt_tokens + finished.usage.completion_tokens == CONTEXT
             assert finished.timings.draft_n == 0 or num_left > 2
 

@@ -21,6 +21,8 @@ from strata.core.memory.policy import NO_LENDING, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.serving.request import SamplingParams
 from strata.engine.updates import DraftFacts
+from strata.model.gguf.model_file import open_model
+from strata.model.text import load_text
 from tests.end_to_end.dictated_drafts import Drafted
 from tests.end_to_end.real_card import RealCard, real_card
 from tests.end_to_end.test_drafts_and_room import check_block
@@ -49,7 +51,9 @@ class Said:
 
 
 @contextmanager
-def card_of(policy: LendingPolicy, *, lends: bool = True) -> Iterator[tuple[RealCard, Drafted]]:
+def card_of(
+    policy: LendingPolicy, *, lends: bool = True, terminators: tuple[int, ...] = ()
+) -> Iterator[tuple[RealCard, Drafted]]:
     drafted = Drafted()
     options = PlanOptions(
         1024,
@@ -60,8 +64,11 @@ def card_of(policy: LendingPolicy, *, lends: bool = True) -> Iterator[tuple[Real
         window_rows=3,
         policy=policy,
         segment_bytes=SEGMENTS,
+        checkpoint_bytes=4 << 20,
     )
-    with real_card(EMBEDDED, options, arena_bytes=16 << 20, mtp=Mtp(), change=drafted.change) as card:
+    with real_card(
+        EMBEDDED, options, arena_bytes=16 << 20, mtp=Mtp(), change=drafted.change, terminators=terminators
+    ) as card:
         yield card, drafted
 
 
@@ -92,6 +99,28 @@ def test_drafts_behind_a_loan_are_those_of_no_loan_and_the_block_is_whole() -> N
         assert counts.num_rooms == 1 and counts.room_bytes > 0 and counts.num_loans > 0
         assert counts.num_segment_loans > 1 and counts.restored_bytes > 0
         check_block(card, num_experts=32)
+
+
+def test_a_warm_turn_is_drafted_for_as_well_as_a_cold_one() -> None:
+    """Case B8, of drafts that are often right: behind a reply, and behind a checkpoint with either of two tokens next,
+    a card just started drafts the same, and as much of it is accepted; with the room, and read by windows."""
+    ends = tuple(sorted(load_text(open_model(EMBEDDED).metadata).tokenizer.end_ids))
+    chat = long_chat(200)[:180]
+    turn_end = max(at for at, token_id in enumerate(chat[:170], 1) if token_id in ends)
+    expected: dict[tuple[int, ...], Said] = {}
+    for policy in (LendingPolicy(room_min_tokens=0), LendingPolicy(short_read_tokens=256)):
+        with card_of(policy, terminators=ends) as (card, drafted):
+            (said,) = talk(card, drafted, [chat])
+            edited = ((*chat[:turn_end], *chat[start : start + 7]) for start in (5, 7))
+            for ids in ((*chat, *said.ids, *chat[5:12]), *edited):
+                if ids not in expected:
+                    with card_of(NO_LENDING, lends=False, terminators=ends) as (cold, seen):
+                        (expected[ids],) = talk(cold, seen, [ids])
+                assert talk(card, drafted, [ids]) == [expected[ids]]
+                assert card.cached_tokens >= turn_end
+            assert card.runner.snapshot().checkpoints.num_restored == 2
+            assert (card.runner.snapshot().counts.num_rooms > 0) == (policy.room_min_tokens == 0)
+    assert sum(said.facts.num_accepted for said in expected.values()) > 0
 
 
 CARD = ("--twin-segment-kib", "64", "--cache-min-slots", "16", "--mtp", "--spec", "3")

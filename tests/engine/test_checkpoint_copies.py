@@ -79,7 +79,7 @@ def test_a_model_that_attends_everywhere_asks_for_the_same_commands_as_without_a
     told = []
     for options in (OPTIONS, replace(OPTIONS, checkpoint_bytes=0)):
         served = symbolic_card(small_inventory(), options, arena_bytes=2 * MIB)
-        assert (num_checkpoints(served.plan.inventory, MIB), parked_space_bytes(served.plan)) == (0, 0)
+        assert (num_checkpoints(served.plan), parked_space_bytes(served.plan)) == (0, 0)
         for request in (TALK, EDITED):
             served.serve(request)
         told.append(served.commands)

@@ -11,6 +11,7 @@ import trio
 from strata.core.errors import DeviceError, RequestError
 from strata.core.inventory import ModelInventory
 from strata.core.memory.shapes import PlanOptions
+from strata.core.serving.cuts import BLOCK_TOKENS
 from strata.core.serving.request import GenerationRequest
 from strata.engine.steward import BROKEN, Steward, read_line
 from strata.engine.thread import DeviceThread, run_inline
@@ -199,7 +200,7 @@ async def test_tokens_that_were_read_stay_read_when_recurrent_state_is_given_up(
                     ticket.cancel()
         assert one.steward.statistics().num_cancelled == 1
         read = one.steward.statistics().prompt_tokens - before
-        assert read >= 256 and read % 256 == 0
+        assert read > 256 - BLOCK_TOKENS  # a chunk, which ends where a block does
         again = await everything(one.steward.submit(longer))
         assert isinstance(again[-1], Finished) and again[-1].usage.cached_tokens == 0
 

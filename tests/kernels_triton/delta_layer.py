@@ -1,5 +1,6 @@
 """A recurrent layer with random weights and inputs, run by the kernels for some of its rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -45,8 +46,8 @@ class DeltaLayer:
             journal[: stop - start, : shape.channels] = qkv
         return out
 
-    def read(self, start: int, stop: int, state: Tensor) -> Tensor:
-        """`run` as a prompt chunk."""
+    def read(self, start: int, stop: int, state: Tensor, *, runs: Sequence[int] = (0,)) -> Tensor:
+        """`run` as a prompt chunk, in blocks counted from each row of `runs`."""
         shape, rows = self.shape, slice(start, stop)
         qkv = self.qkv[rows].contiguous()
         mixed = poisoned(stop - start, shape.channels)
@@ -54,7 +55,7 @@ class DeltaLayer:
         launch_delta.conv(qkv, self.taps, state, mixed, shape)
         gates = (self.gates[0][rows].clone(), self.gates[1][rows].clone())
         blocks = poisoned(stop - start, shape.heads, shape.width + DELTA_BLOCK_ROWS)
-        launch_delta.delta_chunk(mixed, gates, self.constants, state, out, blocks, shape, epsilon=EPSILON)
+        launch_delta.delta_chunk(mixed, gates, self.constants, state, out, blocks, shape, epsilon=EPSILON, runs=runs)
         launch_delta.remember(qkv, state, shape)
         return out
 

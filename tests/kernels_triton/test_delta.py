@@ -11,6 +11,8 @@ from kernels.reference.l2_norm import l2_norm
 from kernels.reference.rms_norm import rms_norm
 from kernels.triton import launch_delta
 from kernels.triton.launch_delta import DeltaShape
+from kernels.triton.sizes import DELTA_BLOCK_ROWS
+from strata.core.serving.cuts import BLOCK_TOKENS
 from tests.kernels_triton.builders import DEVICE, SCRATCH, normal, poisoned, relative_error
 from tests.kernels_triton.delta_layer import EPSILON, DeltaLayer
 
@@ -83,6 +85,47 @@ def test_a_chunk_in_blocks_equals_the_reference(shape):
     out, (expected, expected_state) = layer.read(0, 70, state), expected_of(layer)
     assert relative_error(out, expected) < CHUNK_BOUND
     assert relative_error(state, expected_state) < CHUNK_BOUND
+
+
+def test_a_block_is_what_the_core_counts_tokens_by():
+    assert DELTA_BLOCK_ROWS == BLOCK_TOKENS
+
+
+CUT, LAST = 20, 100
+
+
+@pytest.fixture(scope="module")
+def read_at_once() -> tuple[DeltaLayer, Tensor, Tensor, Tensor]:
+    """A layer, its rows and state behind `LAST` rows read in one chunk with a cut inside, and its state at the cut."""
+    torch.manual_seed(11)
+    layer = DeltaLayer.random(DeltaShape(1, 2, 16, 4, True), LAST)
+    at_cut, state = layer.state.clone(), layer.state.clone()
+    layer.read(0, CUT, at_cut)
+    return layer, layer.read(0, LAST, state, runs=(0, CUT)), state, at_cut
+
+
+@pytest.mark.slow
+def test_blocks_from_the_last_cut_have_the_same_bits_wherever_a_chunk_ends_and_a_read_begins(read_at_once):
+    """From the beginning in chunks of whole blocks, and from a checkpoint at the cut."""
+    layer, expected, expected_state, at_cut = read_at_once
+    for state, chunks in (
+        (layer.state.clone(), ((0, CUT + 64, (0, CUT)), (CUT + 64, LAST, (0,)))),
+        (at_cut.clone(), ((CUT, LAST, (0,)),)),
+    ):
+        rows = torch.cat([layer.read(start, end, state, runs=runs) for start, end, runs in chunks])
+        assert torch.equal(rows, expected[LAST - len(rows) :])
+        assert torch.equal(state, expected_state)
+    assert not torch.equal(layer.read(0, LAST, layer.state.clone()), expected)  # blocks from the chunk's start
+
+
+@pytest.mark.soak
+def test_what_is_left_of_a_block_behind_a_reply_is_near(read_at_once):
+    layer, expected, expected_state, first_state = read_at_once
+    at_cut = first_state.clone()
+    layer.run(CUT, CUT + 30, at_cut)  # a reply, row by row, ends inside a block
+    rows = layer.read(CUT + 30, LAST, at_cut, runs=(0, 34))
+    assert relative_error(rows, expected[CUT + 30 :]) < CHUNK_BOUND
+    assert relative_error(at_cut, expected_state) < CHUNK_BOUND
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ class FixedRegions:
     """`owners[name]`: the region that a dense tensor lies in. `kv` and `state` have one extent a layer, empty where its
     state is of the other kind. `block`: the drafter's experts, 0 bytes without one. `lent`: the names of the regions in
     front, which an elastic loan lends. `draft` is None where nothing drafts; else K/V of the drafter is the last of
-    `kv`."""
+    `kv`, and what it has of the last token the last of `state`."""
 
     weights: Mapping[str, Extent]
     owners: Mapping[str, str]
@@ -56,7 +56,7 @@ def carve_fixed(inventory: ModelInventory, options: PlanOptions) -> FixedRegions
             case "kv":
                 kv = _carve_kv(bump, inventory, options, drafts=drafts)
             case "state":
-                state = tuple(bump.take(size_bytes) for size_bytes in _state_bytes(inventory))
+                state = tuple(bump.take(size_bytes) for size_bytes in _state_bytes(inventory, drafts=drafts))
             case "verifier":
                 verifier = carve_verifier(bump, inventory, options)
             case "draft":
@@ -96,5 +96,9 @@ def _carve_kv(bump: Bump, inventory: ModelInventory, options: PlanOptions, *, dr
     return tuple(bump.take(size_bytes) for size_bytes in (*trunk, *((layer_bytes,) if drafts else ())))
 
 
-def _state_bytes(inventory: ModelInventory) -> tuple[int, ...]:
-    return inventory.state_bytes or (0,) * inventory.num_layers
+def _state_bytes(inventory: ModelInventory, *, drafts: bool) -> tuple[int, ...]:
+    """Of each layer, and where something drafts, of the drafter: where state cannot be rewound, the hidden row of the
+    last token, which the next one makes a pair."""
+    trunk = inventory.state_bytes or (0,) * inventory.num_layers
+    row_bytes = inventory.hidden_size * inventory.activation_bytes if any(trunk) else 0
+    return (*trunk, *((row_bytes,) if drafts else ()))

@@ -84,10 +84,9 @@ def carve_pass(
 
 
 def carve_verifier(bump: Bump, inventory: ModelInventory, options: PlanOptions) -> VerifierLayout:
-    """Windows that read prompts fill the drafter's K/V; where blobs are exchanged they count those that they read."""
+    """Where blobs are exchanged, windows count those that they read."""
     max_rows, num_staged = options.window_rows, options.num_staged
-    work = (*inventory.window_work, *(inventory.draft_work if options.policy.short_read_tokens else ()))
-    buffers = carve_pass(bump, inventory, max_rows=max_rows, work=work)
+    buffers = carve_pass(bump, inventory, max_rows=max_rows, work=inventory.window_work)
     window = WindowBuffers(
         logits=bump.take(max_rows * inventory.vocab_size * FLOAT_BYTES),
         params=bump.take(SAMPLING_BYTES),

@@ -13,7 +13,6 @@ and read a slot are in `parking.py`.
 from dataclasses import dataclass, replace
 
 from strata.core.extent import HostExtent, HostSpace
-from strata.core.inventory import ModelInventory
 from strata.core.memory.planner import Plan
 from strata.core.serving.cuts import cuts_of
 from strata.core.serving.prefix import Session
@@ -92,22 +91,26 @@ class Checkpoints:
 NO_CHECKPOINTS = Checkpoints()
 
 
-def num_checkpoints(inventory: ModelInventory, budget_bytes: int) -> int:
+def num_checkpoints(plan: Plan) -> int:
     """Slots that the budget has room for; 0 for a model without recurrent layers, which needs none."""
-    return budget_bytes // _slot_bytes(inventory) if _slot_bytes(inventory) else 0
+    return plan.options.checkpoint_bytes // _slot_bytes(plan) if _slot_bytes(plan) else 0
 
 
 def checkpoint_place(plan: Plan, checkpoint: Checkpoint) -> HostExtent:
     """Where its state lies: layer by layer, without gaps."""
-    offset_bytes = plan.options.parked_bytes + checkpoint.slot_index * _slot_bytes(plan.inventory)
-    return HostExtent(HostSpace.PARKED, offset_bytes, sum(plan.inventory.state_bytes))
+    offset_bytes = plan.options.parked_bytes + checkpoint.slot_index * _slot_bytes(plan)
+    return HostExtent(HostSpace.PARKED, offset_bytes, state_bytes(plan))
 
 
 def parked_space_bytes(plan: Plan) -> int:
     """Of the host space that parked conversations and checkpoints share."""
-    num_slots = num_checkpoints(plan.inventory, plan.options.checkpoint_bytes)
-    return plan.options.parked_bytes + num_slots * _slot_bytes(plan.inventory)
+    return plan.options.parked_bytes + num_checkpoints(plan) * _slot_bytes(plan)
 
 
-def _slot_bytes(inventory: ModelInventory) -> int:
-    return align_up(sum(inventory.state_bytes), SLOT_ALIGNMENT_BYTES)
+def state_bytes(plan: Plan) -> int:
+    """All that cannot be rewound: of recurrent layers, and what the drafter has of the last token."""
+    return sum(extent.size_bytes for extent in plan.state)
+
+
+def _slot_bytes(plan: Plan) -> int:
+    return align_up(state_bytes(plan), SLOT_ALIGNMENT_BYTES)

@@ -74,6 +74,7 @@ class ChunkState:
     slot_of: dict[tuple[int, int], int] = field(default_factory=dict)
     num_listed: int = 0
     first_entry: int = 0
+    block_runs: tuple[int, ...] = (0,)
 
 
 def open_chunk(

@@ -21,7 +21,7 @@ from strata.core.serving.checkpoints import Checkpoint, Checkpoints
 from strata.core.serving.prefix import Session
 
 Kinds = frozenset[StateKind]
-COPIED_KINDS = frozenset({StateKind.KV, StateKind.RECURRENT})
+COPIED_KINDS = frozenset({StateKind.KV, StateKind.PAIRS, StateKind.RECURRENT})
 """What `parking.py` copies. A model with another kind of state is never parked: a copy would not be complete."""
 
 MIN_PARKED_TOKENS = 64

@@ -11,6 +11,7 @@ from typing import TypeVar
 from strata.core import programs
 from strata.core.commands import Access, Launch, Stream, TableRead
 from strata.core.extent import Extent, HostExtent
+from strata.core.memory.fixed import DRAFT
 from strata.core.memory.layout import INT32_BYTES, INT64_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.programs import EmbedArgs, ExpertsArgs, HeadArgs, LayerArgs, PassBuffers, SampleArgs
@@ -37,13 +38,15 @@ class Recipe:
 @dataclass(frozen=True, slots=True)
 class Lane:
     """Where a pass runs. `owner` owns every buffer of it, but for what programs of a chunk work in: `work`, a buffer
-    for each program that needs one. In other passes all programs work in `buffers.scratch`."""
+    for each program that needs one. In other passes all programs work in `buffers.scratch`. `block_runs`: see
+    `LayerArgs`."""
 
     stream: Stream
     owner: str
     buffers: PassBuffers
     work: Mapping[str, Access] = field(default_factory=dict)
     scratch_owner: str = ""
+    block_runs: tuple[int, ...] = (0,)
 
     def of(self, program: str) -> "Lane":
         """As `program` sees it: with what it works in among the buffers."""
@@ -72,7 +75,10 @@ def prompt_lane(layout: PromptLayout) -> Lane:
 
 
 def window_lane(plan: Plan) -> Lane:
-    return Lane(Stream.VERIFIER, "verifier", plan.verifier.buffers)
+    """The drafter's programs work in its own scratch."""
+    scratch = (Access(plan.draft.buffers.scratch, DRAFT),) if plan.draft else ()
+    work = {name: place for place in scratch for name in (programs.DRAFT_INPUT, programs.DRAFT_KV)}
+    return Lane(Stream.VERIFIER, "verifier", plan.verifier.buffers, work)
 
 
 def blob_content(layer: int, expert: int) -> str:
@@ -115,7 +121,7 @@ def launch_recurrent(recipe: Recipe, lane: Lane, *, layer: int, rows: int, are_k
     state = Access(plan.state[layer], "state")
     hidden = lane.rows_of(lane.buffers.hidden, rows)
     journal = None if are_kept or rows == 1 else plan.verifier.journals[layer]
-    args = LayerArgs(layer, rows, lane.buffers, state=plan.state[layer], journal=journal)
+    args = LayerArgs(layer, rows, lane.buffers, None, plan.state[layer], journal, lane.block_runs)
     reads = (lane.whole(lane.buffers.header), hidden, state, *weights_read(recipe, programs.RECURRENT, layer))
     moved, attention = lane.whole(journal) if journal else state, lane.rows_of(lane.buffers.attention, rows)
     return Launch(lane.stream, programs.RECURRENT, args, reads, (moved, attention, hidden, *lane.scratch))

@@ -42,7 +42,7 @@ def routed(recipe: Recipe, places: Addresses, state: Reading, experts: tuple[int
 
 def _layer(recipe: Recipe, places: Addresses, state: Reading) -> tuple[Reading, Orders]:
     """As far as the router whose choice the host must see, or whole."""
-    chunk, lane = state.chunk, prompt_lane(state.chunk.layout)
+    chunk, lane = state.chunk, replace(prompt_lane(state.chunk.layout), block_runs=state.chunk.block_runs)
     mixer = launch_mixer(recipe, lane, layer=chunk.layer, rows=chunk.rows)
     if not recipe.is_moe(chunk.layer):
         ffn = launch_ffn(recipe, lane, layer=chunk.layer, rows=chunk.rows)

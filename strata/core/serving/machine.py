@@ -26,6 +26,7 @@ does not know is our mistake and raises; nothing has changed then.
 from dataclasses import dataclass, replace
 
 from strata.core.commands import Copy, CopyPair, Record, Stream, Wait
+from strata.core.inventory import StateKind
 from strata.core.lending.loan import reserve
 from strata.core.lending.room import Room
 from strata.core.memory.layout import PromptLayout
@@ -35,8 +36,10 @@ from strata.core.serving.border import begin_pass, pass_window
 from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, read_until
 from strata.core.serving.chunk import Addresses, Residents, address_rows, open_chunk, run_ahead
 from strata.core.serving.conversations import Takeover
+from strata.core.serving.cuts import cuts_of, next_chunk
+from strata.core.serving.drafting import open_pair, take_in
 from strata.core.serving.inputs import pack_header, token_rows
-from strata.core.serving.launches import Recipe, launch_embed, prompt_lane
+from strata.core.serving.launches import Recipe, launch_embed, prompt_lane, window_lane
 from strata.core.serving.layers import order_layers, routed
 from strata.core.serving.parking import Parking, Restoring, park, restore, save_state, take_over
 from strata.core.serving.recurrent_state import clear_state
@@ -247,26 +250,30 @@ class Machine:
     def _open_chunk(
         self, at: Standing, request: GenerationRequest, layout: PromptLayout, ring: Ring, resident: Residents
     ) -> tuple[State, Orders]:
-        """The next chunk of the prompt, from where the session ends to the next cut at which a state is left."""
+        """The next chunk of the prompt, from where the session ends to the next cut at which a state is left. What
+        recurrent layers compute in blocks, all stages cut alike."""
         lane, staging, start = prompt_lane(layout), self.plan.staging, len(at.session.ids)
-        rows = min(layout.chunk_tokens, self._next_end(at, request) - start)
-        room = at.room if start + rows == len(request.prompt_ids) - 1 else None
-        chunk = open_chunk(self.recipe, layout, resident, start=start, rows=rows, ring=ring, room=room)
-        chunk, copies = run_ahead(self.plan, chunk)
-        given = [token_rows(staging.prompt_tokens, lane.buffers.tokens, request.prompt_ids[start : start + rows])]
+        ids, stop = request.prompt_ids, self._next_end(at, request)
+        has_blocks = any(StateKind.RECURRENT in plan.inventory.state_kinds for plan in self.stages or (self.plan,))
+        cuts = cuts_of(ids[:-1], turn_ends=self.turn_ends) if has_blocks else None
+        end, runs = next_chunk(cuts, start=start, stop=stop, most_tokens=layout.chunk_tokens)
+        room = at.room if end == len(ids) - 1 else None
+        chunk = open_chunk(self.recipe, layout, resident, start=start, rows=end - start, ring=ring, room=room)
+        chunk, copies = run_ahead(self.plan, replace(chunk, block_runs=runs))
+        given = [token_rows(staging.prompt_tokens, lane.buffers.tokens, ids[start:end])]
         if self.plan.draft is not None:
-            behind = request.prompt_ids[start + 1 : start + rows + 1]
-            given.append(token_rows(staging.next_tokens, lane.buffers.next_tokens, behind))
+            given.append(token_rows(staging.next_tokens, lane.buffers.next_tokens, ids[start + 1 : end + 1]))
         if chunk.is_streaming and self.plan.inventory.num_moe_layers:
             given.append(address_rows(self.plan, chunk, self.places, ()))
         uploads = (Upload(staging.prompt_header, pack_header(start)), *(upload for upload, _ in given))
         header = CopyPair(staging.prompt_header, lane.whole(lane.buffers.header))
         inputs = (header, *(CopyPair(source, lane.whole(target)) for _, (source, target) in given))
         cleared = clear_state(self.plan, lane.stream) if start == 0 else ()
-        at, entry = begin_pass(self.plan, self.before, at, lane, rows=rows)
-        embed = () if entry.handed else (launch_embed(self.recipe, lane, rows=rows),)
+        at, entry = begin_pass(self.plan, self.before, at, lane, rows=chunk.rows)
+        embed = () if entry.handed else (launch_embed(self.recipe, lane, rows=chunk.rows),)
+        pair = open_pair(self.recipe, lane, start=start)
         # The link carries what was ordered first: inputs would wait for a whole ring.
-        opening = (Copy(lane.stream, inputs), *copies, *cleared, *entry.commands, *embed)
+        opening = (Copy(lane.stream, inputs), *copies, *cleared, *pair, *entry.commands, *embed)
         orders = Orders(uploads, opening, handed=entry.handed)
         return order_layers(self.recipe, self.places, Reading(at, request, chunk), orders)
 
@@ -324,7 +331,8 @@ class Machine:
         orders = self._passing_room(orders, has_room=has_room)
         state = Windowing(at, request, request.prompt_ids[-1], num_left=request.max_tokens)
         inputs = first_inputs(self.plan, request) if self.plan.inventory.has_head else Orders()
-        return self._window(state, orders.then(inputs), later)
+        pair = Orders((), open_pair(self.recipe, window_lane(self.plan), start=position))
+        return self._window(state, orders.then(inputs).then(pair), later)
 
     def _await_home(self, state: Windowing, behind: Continued) -> tuple[State, Orders]:
         """The first window is done, and the client has its token; block and parts may still be on their way."""
@@ -339,7 +347,7 @@ class Machine:
         num_left = state.num_left - len(token_ids)
         rows = next_rows(self.plan, position=len(at.session.ids), num_left=num_left, num_given=len(given))
         at, swapped = swap(self.plan, self.places, at)
-        orders = Orders(acts=acts).then(self._committed(state, token_ids)).then(swapped)
+        orders = Orders(acts=acts).then(self._committed(state, token_ids, is_taken_in=rows == 1)).then(swapped)
         if rows > 1:
             version = at.table_version
             orders = orders.then(drafts(self.plan, given, standing_rows=len(token_ids), table_version=version))
@@ -349,7 +357,7 @@ class Machine:
     def _end(self, state: Windowing, token_ids: tuple[int, ...]) -> tuple[State, Orders]:
         """The reply took `token_ids` of what its last window gave."""
         at = replace(state.at, session=state.at.session.grown(state.token_id, *token_ids[:-1]))
-        return self._rest(at, self._committed(state, token_ids))
+        return self._rest(at, self._committed(state, token_ids, is_taken_in=True))
 
     def _rest(self, at: Standing, orders: Orders) -> tuple[State, Orders]:
         """Behind a reply: what is on its way lands, and comes home."""
@@ -362,9 +370,12 @@ class Machine:
         after, notice = notify(replace(at, checks=()), window_streams(at))
         return Settling(after), replace(orders, checks=at.checks).then(notice)
 
-    def _committed(self, state: Windowing, token_ids: tuple[int, ...]) -> Orders:
-        version = state.at.table_version
-        return commit(self.plan, rows=state.rows, taken_rows=len(token_ids), table_version=version)
+    def _committed(self, state: Windowing, token_ids: tuple[int, ...], *, is_taken_in: bool) -> Orders:
+        """What follows the rows that the reply took. `is_taken_in`: the drafter too, which does not draft now."""
+        rows, version = len(token_ids), state.at.table_version
+        orders = commit(self.plan, rows=state.rows, taken_rows=len(token_ids), table_version=version)
+        behind = len(state.at.session.ids) + rows
+        return orders.then(take_in(self.recipe, position=behind, rows=rows)) if is_taken_in else orders
 
     def _window(self, state: Windowing, orders: Orders, later: Orders = NO_ORDERS) -> tuple[State, Orders]:
         """`later` takes the link once the window has its inputs. Where its drafts are looked at first, only those are

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from strata.core.commands import Access, CopyPair, Stream
 from strata.core.extent import HostExtent
+from strata.core.inventory import StateKind
 from strata.core.memory.planner import Plan
 from strata.core.memory.shapes import kv_layout_of
 from strata.core.serving.checkpoints import Checkpoint, checkpoint_place
@@ -67,12 +68,14 @@ def take_over(
 ) -> tuple[Standing, Takeover]:
     """Decide what the request takes over. Whoever has to go for the session that is parked goes now. All of `stages`
     decide alike: by every kind of state that one of them has, and with places that are large enough for each."""
+    kinds = frozenset[StateKind]().union(*(stage.inventory.state_kinds for stage in stages))
+    kinds |= {StateKind.PAIRS for stage in stages if stage.draft is not None}
     listed, takeover = plan_takeover(
         at.session,
         at.parked,
         request.prompt_ids,
         at.checkpoints,
-        kinds=frozenset().union(*(stage.inventory.state_kinds for stage in stages)),
+        kinds=kinds,
         size_of=lambda num_tokens: max(parked_bytes(stage, num_tokens) for stage in stages),
         is_reread=plan.options.is_reread,
     )

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from strata.core.inventory import StateKind
 
-REWINDABLE = frozenset({StateKind.KV})
+PLAIN = frozenset({StateKind.KV})
+REWINDABLE = PLAIN | {StateKind.PAIRS}
 """Kinds of state that hold every position up to their own. A kind that is not listed can only be extended."""
 
 
@@ -39,9 +40,12 @@ class Session:
         is_whole = shared == len(self.ids) and not self.is_torn
         return shared if is_whole or can_rewind(kinds) else 0
 
-    def read_from(self, prompt_ids: tuple[int, ...], kinds: frozenset[StateKind] = REWINDABLE) -> int:
-        """First position of `prompt_ids` that must be read."""
-        return self.usable(prompt_ids[:-1], kinds)
+    def read_from(self, prompt_ids: tuple[int, ...], kinds: frozenset[StateKind] = PLAIN) -> int:
+        """First position of `prompt_ids` that must be read. A drafter's last cell below it was made with a token that
+        may not follow any more. State that can be rewound goes back one token for it; what cannot has the hidden row
+        that makes it anew (`drafting.py`)."""
+        num_usable = self.usable(prompt_ids[:-1], kinds)
+        return max(0, num_usable - (StateKind.PAIRS in kinds and can_rewind(kinds)))
 
     def holds(self, ids: tuple[int, ...], kinds: frozenset[StateKind] = REWINDABLE) -> bool:
         """Whether what goes on from exactly `ids` could go on from here."""

@@ -25,7 +25,7 @@ def commit_launches(recipe: Recipe, *, rows: int) -> tuple[Launch, ...]:
     plan, verifier, lane = recipe.plan, recipe.plan.verifier, window_lane(recipe.plan)
     assert 1 <= rows <= verifier.max_rows, (rows, verifier.max_rows)
     launches = []
-    for layer, (extent, journal) in enumerate(zip(plan.state, verifier.journals, strict=True)):
+    for layer, (extent, journal) in enumerate(zip(plan.state, verifier.journals, strict=False)):
         if journal.size_bytes:
             state = Access(extent, "state")
             args = CommitArgs(layer, rows, verifier.max_rows, extent, journal)

@@ -8,7 +8,7 @@ is hot is judged by decode windows alone (`memory/residency.py`).
 """
 
 from strata.core.commands import Command, GraphLaunch, Launch, Stream
-from strata.core.serving.drafting import fill_draft_kv
+from strata.core.serving.drafting import fill_draft_kv, open_pair
 from strata.core.serving.inputs import copy_to_verifier, pack_header, token_rows
 from strata.core.serving.launches import Recipe, layer_launches, window_lane
 from strata.core.serving.recurrent_state import clear_state
@@ -41,6 +41,7 @@ def read_window(
     commands: tuple[Command, ...] = (
         *(clear_state(plan, Stream.VERIFIER) if start == 0 else ()),
         copy_to_verifier((staging.window_header, buffers.header), *(way for _, way in given)),
+        *open_pair(recipe, window_lane(plan), start=start),
         *launched,
     )
     return Orders((Upload(staging.window_header, pack_header(start)), *(upload for upload, _ in given)), commands)

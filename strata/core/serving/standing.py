@@ -86,7 +86,7 @@ def first_standing(plan: Plan, cache: Residency) -> Standing:
     if plan.zone is not None:
         holdings.append(Holding(plan.zone.all_behind, ""))
     parked = ParkedConversations(plan.options.parked_bytes)
-    checkpoints = Checkpoints(num_checkpoints(plan.inventory, plan.options.checkpoint_bytes))
+    checkpoints = Checkpoints(num_checkpoints(plan))
     return Standing(Ledger(tuple(holdings)), at_home(plan.zone), cache, parked=parked, checkpoints=checkpoints)
 
 

@@ -43,6 +43,8 @@ class DraftPrograms:
         launch_dense.embed(tokens, addresses, grids, table.type_id, row, vocab_size=model.vocab_size)
         self._norm(memory, name("nextn.enorm.weight"), row, pair[:, :size])
         hidden = typed(memory.read(args.hidden), torch.float32, rows, size)
+        if args.kept is not None:
+            typed(memory.write(args.kept), torch.float32, 1, size).copy_(hidden[rows - 1 :])
         if not args.is_own:  # the drafter's own row is as it is needed
             self._norm(memory, "output_norm.weight", hidden, row)
             hidden = row

@@ -76,7 +76,7 @@ class RecurrentPrograms:
             launch_delta.delta_rows(*given, shape, epsilon=epsilon)
         else:
             solved = work.take("interleaved", torch.float32, rows, shape.heads, shape.width + DELTA_BLOCK_ROWS)
-            launch_delta.delta_chunk(*given, solved, shape, epsilon=epsilon)
+            launch_delta.delta_chunk(*given, solved, shape, epsilon=epsilon, runs=args.block_runs)
         launch_delta.remember(band.qkv, state, shape)
 
     def commit(self, memory: Memory, args: CommitArgs) -> None:

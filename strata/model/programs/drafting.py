@@ -38,6 +38,8 @@ class DraftPrograms:
         tokens = memory.read(args.tokens).view(torch.int32)[: args.rows]
         hidden = floats(memory.read(args.hidden), args.rows, spec.hidden_size)
         out = hidden_rows(memory, args.buffers, args.rows, spec)
+        if args.kept is not None:
+            floats(memory.write(args.kept), 1, spec.hidden_size).copy_(hidden[args.rows - 1 :])
         table, info = self.weights.bytes_of(memory, draft_embedding(spec))
         takes_normed = spec.drafts_behind_output_norm and not args.is_own  # the drafter's own row is as it is needed
         for start, stop in spans(args.rows, BAND_ROWS):
