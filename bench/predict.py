@@ -26,11 +26,12 @@ from strata.config.values import DeviceChoice, ServeConfig
 from strata.core import programs
 from strata.core.programs import ExpertsArgs
 from strata.core.serving.checkpoints import parked_space_bytes
-from strata.core.serving.launches import Recipe, pack_manifest
+from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest, SamplingParams
 from strata.core.serving.table import resident_blobs
 from strata.device import Program
 from strata.engine.runner import HasClosed, HasRead, HasSampled, Runner
+from strata.manifest import pack_manifest
 from strata.model.program_reads import dense_reads
 from strata.planning import PlannedModel, plan_model
 

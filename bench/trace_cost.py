@@ -22,9 +22,9 @@ from strata.boot import make_runner
 from strata.config.values import ServeConfig
 from strata.core import programs
 from strata.core.serving.checkpoints import parked_space_bytes
-from strata.core.serving.launches import pack_manifest
 from strata.core.serving.request import GenerationRequest
 from strata.engine.runner import HasClosed, HasSampled, Runner
+from strata.manifest import pack_manifest
 from strata.planning import PlannedModel, plan_model
 
 PROGRAMS = tuple(value for name, value in vars(programs).items() if name.isupper() and isinstance(value, str))

@@ -28,13 +28,14 @@ from strata.core.errors import ConfigError, DeviceError, ModelError
 from strata.core.extent import Extent
 from strata.core.memory.planner import Plan
 from strata.core.serving.checkpoints import parked_space_bytes
-from strata.core.serving.launches import Recipe, pack_manifest
+from strata.core.serving.launches import Recipe
 from strata.device import Device
 from strata.engine.runner import Runner
 from strata.engine.steward import Steward
 from strata.engine.thread import DeviceThread
 from strata.engine.watched import WatchedRunner
 from strata.host_memory import available_bytes
+from strata.manifest import pack_manifest
 from strata.model.pack_reader import PackReader
 from strata.model.program_reads import dense_reads
 from strata.model.programs.build import build_programs

@@ -20,6 +20,7 @@ from strata.model.drafter import with_drafter_of
 from strata.model.gguf.model_file import ModelFile, open_model
 from strata.model.inventory import inventory_of
 from strata.model.spec import ModelSpec
+from strata.plan_check import check_plan
 from strata.warm_start import load_usage
 
 MOST_VRAM_BYTES = 1 << 40
@@ -60,6 +61,7 @@ def plan_model(config: ServeConfig) -> PlannedModel:
     if isinstance(plan, Refusal):
         advice = f" ({_least_vram(config, inventory, options, plan)})" if plan.shortfall_bytes else ""
         raise ConfigError(f"{plan.reason}{advice}")
+    check_plan(plan)
     heat = () if config.warm_start_file is None else load_usage(Path(config.warm_start_file), spec)
     return PlannedModel(config, file, spec, plan, heat)
 

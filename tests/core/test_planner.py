@@ -11,12 +11,13 @@ from strata.core.errors import Refusal
 from strata.core.inventory import DrafterInventory, ModelInventory, StateKind, WeightItem
 from strata.core.memory.bump import Bump
 from strata.core.memory.layout import carve_prompt, price_prompt
-from strata.core.memory.planner import Plan, check_plan, plan_card
+from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions, ring_rule
 from strata.core.memory.staging import DIGEST_BYTES
 from strata.core.serving.masters import masters_of, pairs_home
 from strata.core.units import KIB, MIB
+from strata.plan_check import check_plan
 from tests.engine.symbolic_card import drafting_inventory
 
 

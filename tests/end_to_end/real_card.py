@@ -16,10 +16,11 @@ from strata.core.memory.planner import plan_card
 from strata.core.memory.shapes import PlanOptions
 from strata.core.programs import SAMPLE, SAMPLED_WORD, SampleArgs
 from strata.core.serving.checkpoints import parked_space_bytes
-from strata.core.serving.launches import Recipe, pack_manifest
+from strata.core.serving.launches import Recipe
 from strata.core.serving.request import GenerationRequest, SamplingParams
 from strata.device import Memory, Program
 from strata.engine.runner import HasClosed, HasSampled, Runner
+from strata.manifest import pack_manifest
 from strata.model.architecture import spec_of
 from strata.model.gguf.model_file import open_model
 from strata.model.inventory import inventory_of

@@ -10,7 +10,8 @@ from strata.commands.api_client import connect, get_json
 from strata.commands.child_server import child_server
 from strata.config.values import Mtp
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.launches import blob_content, pack_manifest, weight_content
+from strata.core.serving.launches import blob_content, weight_content
+from strata.manifest import pack_manifest
 from strata.model.pack_reader import PackReader
 from tests.end_to_end.real_card import RealCard, real_card
 from tests.fixtures.lend_model import BLOCK_BYTES, NUM_EXPERTS, NUM_LAYERS, LendPair

@@ -22,6 +22,7 @@ from strata.core.serving.request import GenerationRequest
 from strata.core.serving.states import Windowing
 from strata.device import Device
 from strata.engine.runner import HasClosed, HasSampled, Runner
+from strata.plan_check import check_plan
 
 SEGMENT_BYTES = 256 * 1024
 PROGRAMS = (programs.EMBED, programs.ATTENTION, programs.ROUTER, programs.EXPERTS)
@@ -167,6 +168,7 @@ def symbolic_card(
     """Started and idle. `faults` sees every command from the first one on, and so does `clock`."""
     plan = plan_card(inventory, arena_bytes, options)
     assert not isinstance(plan, Refusal), plan
+    check_plan(plan)
     description = describe_twin(
         arena_bytes=arena_bytes,
         segment_bytes=options.segment_bytes or SEGMENT_BYTES,

@@ -299,7 +299,7 @@ def _assemble(
     room = [fixed.block.part(offset_bytes=i * stride_bytes, size_bytes=stride_bytes) for i in range(num_room_slots)]
     own = {field.name: getattr(fixed, field.name) for field in fields(fixed)}
     own["regions"] = tuple(region for region in (*fixed.regions, *rest) if region.extent.size_bytes)
-    plan = Plan(
+    return Plan(
         **own,
         inventory=inventory,
         options=options,
@@ -320,8 +320,6 @@ def _assemble(
         ),
         staged=pack.missing(resident),
     )
-    check_plan(plan)
-    return plan
 
 
 def _num_digests(inventory: ModelInventory, fixed: FixedRegions, slots: tuple[Slot, ...], num_room_slots: int) -> int:
@@ -329,26 +327,6 @@ def _num_digests(inventory: ModelInventory, fixed: FixedRegions, slots: tuple[Sl
     slot."""
     num_experts = inventory.drafter.num_experts if inventory.drafter else 0
     return len(slots) + len(fixed.weights) + num_experts + num_room_slots
-
-
-def check_plan(plan: Plan) -> None:
-    """Regions follow one another without overlap and end within the arena; every slot and buffer lies in its own."""
-    end_bytes = 0
-    for region in plan.regions:
-        assert region.extent.offset_bytes >= end_bytes, region
-        end_bytes = region.extent.end_bytes
-    assert end_bytes <= plan.arena_bytes, (end_bytes, plan.arena_bytes)
-    extents = {region.name: region.extent for region in plan.regions}
-    assert all(extents["cache"].contains(slot.extent) for slot in plan.slots)
-    arena = extents["cache" if plan.lendable else "prompt"]
-    arena = Extent(arena.offset_bytes, arena.size_bytes + plan.behind_bytes)
-    assert all(arena.contains(slot) for slot in (plan.prompt.buffers.header, *plan.prompt.ring))
-    work = extents.get(SCRATCH, arena)
-    assert all(work.contains(access.extent) for access in plan.prompt.scratch.values()), plan.prompt.scratch
-    for name, layers in (("kv", plan.kv), ("state", plan.state)):
-        assert all(extents[name].contains(layer) for layer in layers if layer.size_bytes)
-    assert all(extents[BLOCK].contains(slot) for slot in plan.room)
-    assert plan.zone is None or extents["cache"].end_bytes == plan.arena_bytes, plan.zone
 
 
 def _refuse(inventory: ModelInventory, arena_bytes: int, needed_bytes: int, options: PlanOptions) -> Refusal:

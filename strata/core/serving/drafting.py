@@ -23,17 +23,9 @@ from strata.core.commands import Access, Launch, Stream
 from strata.core.memory.fixed import BLOCK, DRAFT
 from strata.core.memory.layout import INT32_BYTES, INT64_BYTES, DraftLayout
 from strata.core.programs import DraftHeadArgs, DraftInputArgs, LayerArgs
+from strata.core.serving import launches as of_pass
 from strata.core.serving.inputs import copy_to_verifier, pack_header
-from strata.core.serving.launches import (
-    Lane,
-    Recipe,
-    blob_content,
-    feed_forward_launches,
-    launch_attention,
-    launch_placed_experts,
-    weights_read,
-    window_lane,
-)
+from strata.core.serving.launches import Lane, Recipe
 from strata.core.serving.masters import block_blobs
 from strata.core.serving.steps import Orders, Upload
 
@@ -65,7 +57,7 @@ def open_pair(recipe: Recipe, lane: Lane, *, start: int) -> tuple[Launch, ...]:
 def take_in(recipe: Recipe, *, position: int, rows: int) -> Orders:
     """Cells for the first `rows` of the last window, the next of which is at `position`, where nothing drafts behind
     them. The host gives it to the header: the reply may have taken fewer rows than the sampler found right."""
-    plan, lane, staged = recipe.plan, window_lane(recipe.plan), recipe.plan.staging.window_header
+    plan, lane, staged = recipe.plan, of_pass.window_lane(recipe.plan), recipe.plan.staging.window_header
     if plan.draft is None:
         return Orders()
     tokens, hidden = lane.rows_of(plan.verifier.window.sampled, rows), lane.rows_of(lane.buffers.hidden, rows)
@@ -84,7 +76,7 @@ def _fill(
         lane = replace(lane, buffers=replace(lane.buffers, header=header.extent))
     kv, filling = Access(recipe.plan.kv[-1], "kv"), lane.of(programs.DRAFT_KV)
     args = LayerArgs(recipe.plan.inventory.num_layers, rows, filling.buffers, kv.extent)
-    weights = weights_read(recipe, programs.DRAFT_KV, args.layer)
+    weights = of_pass.weights_read(recipe, programs.DRAFT_KV, args.layer)
     reads = (header, lane.rows_of(lane.buffers.hidden, rows), kv, *weights)
     writes = (kv, lane.rows_of(lane.buffers.attention, rows), *filling.scratch)
     fill = Launch(lane.stream, programs.DRAFT_KV, args, reads, writes)
@@ -101,7 +93,7 @@ def _launch_input(
     header = (_own_header(recipe),) if source else ()
     places = (source.extent if source else None, behind, kept[0].extent if kept else None)
     args = DraftInputArgs(rows, lane.buffers, tokens.extent, hidden.extent, is_own, *places)
-    reads = (tokens, hidden, *((source,) if source else ()), *weights_read(recipe, programs.DRAFT_INPUT, None))
+    reads = (tokens, hidden, *((source,) if source else ()), *of_pass.weights_read(recipe, programs.DRAFT_INPUT, None))
     writes = (own, lane.rows_of(lane.buffers.normed, rows), *header, *kept, *lane.scratch)
     return Launch(lane.stream, programs.DRAFT_INPUT, args, reads, writes)
 
@@ -119,7 +111,7 @@ def _kept(recipe: Recipe) -> tuple[Access, ...]:
 
 def draft_launches(recipe: Recipe, *, rows: int) -> tuple[Launch, ...]:
     """All drafts of one window: as many as a window has rows beside its first."""
-    plan, trunk = recipe.plan, window_lane(recipe.plan)
+    plan, trunk = recipe.plan, of_pass.window_lane(recipe.plan)
     assert plan.draft is not None
     lane, header = draft_lane(plan.draft), trunk.whole(trunk.buffers.header)
     tokens, hidden = trunk.rows_of(plan.verifier.window.sampled, rows), trunk.rows_of(trunk.buffers.hidden, rows)
@@ -140,20 +132,20 @@ def _drafter_layer(recipe: Recipe, lane: Lane, *, rows: int) -> tuple[Launch, ..
     assert plan.draft is not None
     experts = None
     if plan.block.size_bytes:
-        blobs = tuple(Access(extent, BLOCK, blob_content(layer, i)) for i, extent in enumerate(block_blobs(plan)))
+        blobs = tuple(Access(blob, BLOCK, of_pass.blob_content(layer, i)) for i, blob in enumerate(block_blobs(plan)))
         row = plan.draft.draft.addresses
-        experts = launch_placed_experts(lane, layer=layer, rows=rows, experts=None, row=row, blobs=blobs)
-    attention = launch_attention(recipe, lane, layer=layer, rows=rows)
-    return (attention, *feed_forward_launches(recipe, lane, layer=layer, rows=rows, experts=experts))
+        experts = of_pass.launch_placed_experts(lane, layer=layer, rows=rows, experts=None, row=row, blobs=blobs)
+    attention = of_pass.launch_attention(recipe, lane, layer=layer, rows=rows)
+    return (attention, *of_pass.feed_forward_launches(recipe, lane, layer=layer, rows=rows, experts=experts))
 
 
 def _draft_head(recipe: Recipe, draft: DraftLayout, *, step: int, rows: int) -> Launch:
-    lane, trunk = draft_lane(draft), window_lane(recipe.plan)
+    lane, trunk = draft_lane(draft), of_pass.window_lane(recipe.plan)
     token, word = _token(trunk, step + 1), (programs.PROBABILITY_WORD + step) * INT64_BYTES
     probability = recipe.plan.verifier.window.result.part(offset_bytes=word, size_bytes=INT64_BYTES)
     hidden, normed = (lane.rows_of(extent, rows) for extent in (lane.buffers.hidden, lane.buffers.normed))
     args = DraftHeadArgs(rows, lane.buffers, draft.draft, token.extent, probability)
-    reads = (hidden, *weights_read(recipe, programs.DRAFT_HEAD, None))
+    reads = (hidden, *of_pass.weights_read(recipe, programs.DRAFT_HEAD, None))
     writes = (token, trunk.whole(probability), hidden, normed, lane.whole(draft.draft.logits), *lane.scratch)
     return Launch(lane.stream, programs.DRAFT_HEAD, args, reads, writes)
 

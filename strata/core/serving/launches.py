@@ -89,12 +89,6 @@ def weight_content(name: str) -> str:
     return f"weight {name}"
 
 
-def pack_manifest(plan: Plan) -> list[tuple[HostExtent, str]]:
-    """What lies where in the pack, for the twin to hold copies against."""
-    weights = [(home, weight_content(name)) for name, home in plan.pack.weights.items()]
-    return weights + [(home, blob_content(layer, expert)) for layer, expert, home in plan.pack.placed_blobs()]
-
-
 def weights_read(recipe: Recipe, program: str, layer: int | None) -> tuple[Access, ...]:
     names = recipe.dense_reads[program, layer]
     plan = recipe.plan

@@ -32,6 +32,7 @@ from strata.core.lending.room import Room
 from strata.core.memory.layout import PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.ring import Ring
+from strata.core.serving import steps
 from strata.core.serving.border import begin_pass, pass_window
 from strata.core.serving.borrowing import bring_home, clear_lent, kept_blobs, lend, read_until
 from strata.core.serving.chunk import Addresses, Residents, address_rows, open_chunk, run_ahead
@@ -50,19 +51,7 @@ from strata.core.serving.staging import hold_back, stage
 from strata.core.serving.standing import Standing, notify, tell_home
 from strata.core.serving.startup import mend
 from strata.core.serving.states import Closing, Homing, Idle, Lending, Reading, Settling, ShortReading, State, Windowing
-from strata.core.serving.steps import (
-    Arrived,
-    Began,
-    Broke,
-    Continued,
-    Drafted,
-    Ended,
-    Orders,
-    Routed,
-    ServingEvent,
-    Started,
-    Upload,
-)
+from strata.core.serving.steps import Arrived, Continued, Ended, Orders, ServingEvent, Upload
 from strata.core.serving.swapping import brings_reads, land, swap
 from strata.core.serving.windows import commit, drafts, first_inputs, next_rows, window
 
@@ -87,7 +76,7 @@ class Machine:
 
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
-        at = state.at.booked(event.num_acts) if isinstance(event, Broke) else state.at.reached()
+        at = state.at.booked(event.num_acts) if isinstance(event, steps.Broke) else state.at.reached()
         is_ordered = isinstance(state, Windowing) and not state.is_drafting and not state.held
         if is_ordered and isinstance(event, Continued | Ended):
             at = replace(at, cache=at.cache.after_window(event.reads))
@@ -100,9 +89,9 @@ class Machine:
 
     def _dispatch(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         match state, event:
-            case Idle(), Started():
+            case Idle(), steps.Started():
                 return self._lend_from_start(state.at)
-            case Idle(), Began(request):
+            case Idle(), steps.Began(request):
                 return self._begin(state.at, request)
             case Parking(), Arrived():
                 return self._take_over(state.arrived(), state.request, state.takeover)
@@ -112,13 +101,13 @@ class Machine:
                 return Idle(state.arrived()), Orders()
             case Lending(), Arrived():
                 return self._commit(state.at, state.request, state.layout, takes_segments=state.takes_segments)
-            case Reading(is_routing=True), Routed(experts):
+            case Reading(is_routing=True), steps.Routed(experts):
                 return routed(self.recipe, self.places, state, experts)
             case Reading(is_routing=False), Arrived():
                 return self._next_chunk(state)
             case Closing(request=GenerationRequest() as request), Arrived():
                 return self._first_window(state.at, request)
-            case ((Windowing() | ShortReading()), (Routed() | Arrived() | Continued() | Ended())) if state.held:
+            case ((Windowing() | ShortReading()), (steps.Routed() | Arrived() | Continued() | Ended())) if state.held:
                 return self._stage(state, event)
             case Windowing(), Continued():
                 go_on = self._await_home if state.at.is_coming_home else self._next_window
@@ -127,7 +116,7 @@ class Machine:
                 return self._next_window(replace(state.window, at=state.at), state.behind)
             case Homing(), Ended():
                 return self._end(replace(state.window, at=state.at), state.behind.token_ids)
-            case Windowing(is_drafting=True), Drafted(num_drafts):
+            case Windowing(is_drafting=True), steps.Drafted(num_drafts):
                 return self._window(replace(state, rows=1 + num_drafts, is_drafting=False), NO_ORDERS)
             case Windowing(is_drafting=True), Ended():
                 return self._rest(state.at, NO_ORDERS)
@@ -144,7 +133,7 @@ class Machine:
             case Settling(), (Arrived() | Ended()):
                 at, acts = settled(state.at)
                 return Idle(replace(at, is_broken=False)), Orders(acts=acts)
-            case _, Broke():
+            case _, steps.Broke():
                 drafter = (Stream.DRAFTER,) if self.plan.draft else ()
                 return self._close(broken(self.plan, state.at), None, (*PROMPT_STREAMS, Stream.VERIFIER, *drafter))
         raise AssertionError(f"{type(event).__name__} is illegal in {type(state).__name__}")
@@ -404,5 +393,5 @@ class Machine:
         """What its router chose is known, or nobody waits for it any more."""
         if isinstance(event, Ended):
             return self._settle(self._given_up(window.at))
-        assert isinstance(event, Routed), event
+        assert isinstance(event, steps.Routed), event
         return self._launch(window, NO_ORDERS, stage(self.plan, self.places, window.at, window.held, event.experts))

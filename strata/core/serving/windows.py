@@ -83,16 +83,10 @@ def drafts(plan: Plan, given: tuple[int, ...], *, standing_rows: int, table_vers
     if plan.draft is None:
         upload, way = token_rows(plan.staging.window_tokens, plan.verifier.buffers.tokens, given, first_row=1)
         return Orders((upload,), (copy_to_verifier(way),))
-    return Orders(
-        (),
-        (
-            Wait(Stream.DRAFTER, "window_done"),
-            GraphLaunch(Stream.DRAFTER, draft_graph(standing_rows), table_version),
-            *((_copy_result(plan, Stream.DRAFTER),) if plan.options.least_probability else ()),
-            Record(Stream.DRAFTER, "draft_done"),
-            Wait(Stream.VERIFIER, "draft_done"),
-        ),
-    )
+    begin, end = Wait(Stream.DRAFTER, "window_done"), Wait(Stream.VERIFIER, "draft_done")
+    graph = GraphLaunch(Stream.DRAFTER, draft_graph(standing_rows), table_version)
+    looked_at = (_copy_result(plan, Stream.DRAFTER),) if plan.options.least_probability else ()
+    return Orders((), (begin, graph, *looked_at, Record(Stream.DRAFTER, "draft_done"), end))
 
 
 def _copy_result(plan: Plan, stream: Stream, *more: CopyPair) -> Copy:
