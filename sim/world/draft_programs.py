@@ -1,7 +1,8 @@
 """The drafter of a world: what no other layer of it has (`programs.py` has the rest).
 
     draft input   a row is a hash of a hidden row (its token, or what the drafter made of the row before) and of the
-                  token behind it; its own weights are byte for byte the model's
+                  token behind it; its own weights are byte for byte the model's; the last hidden row is kept, where
+                  there is a place for it
     cell p        of the drafter's K and V: that row, and p
     draft kv      writes the cells of its rows and nothing else
     draft head    byte for byte the model's; token and probability = hashes of the mark, which is the next step's row
@@ -45,6 +46,8 @@ def draft_programs(weights: Sequence[Part], heads: Sequence[Part]) -> Programs:
         if args.source_header is not None:
             (position,) = HEADER.unpack_from(memory.read(args.source_header), 0)
             HEADER.pack_into(memory.write(buffers.header), 0, position - args.behind)
+        if args.kept is not None:
+            memory.write(args.kept)[:] = MARK.pack(found[-1]).ljust(args.kept.size_bytes, b"\0")
         hidden = memory.write(rows_of(buffers, buffers.hidden, rows))
         struct.pack_into(f"<{rows}I", hidden, 0, *draft_rows(found, tokens))
         set_marks(hidden, rows, [0] * num_marks(buffers, rows))

@@ -226,7 +226,6 @@ class Driver(Play):
             case HasRead(read_tokens):
                 if not len(self._held) <= read_tokens < len(self._request.prompt_ids):
                     raise WorldFault(f"{read_tokens} tokens are read of {len(self._request.prompt_ids)}")
-                self._drafter.note_read(self._request.prompt_ids, len(self._held), read_tokens)
                 has_moved_on = isinstance(before, Reading | ShortReading) and read_tokens > len(self._held)
                 self._held = self._request.prompt_ids[:read_tokens]
                 if has_moved_on:  # behind a conversation that came back nothing was read yet
@@ -280,7 +279,7 @@ class Driver(Play):
         if self.card.runner._state.at.is_lending:
             raise WorldFault("nothing is open, and a loan is")
         check_rest(self.card, self._start)
-        self._drafter.check_rest(len(self._held))
+        self._drafter.check_rest(self._held, is_torn=self._is_torn)
         self._parked.check_rest()
         self._checkpoints.check_rest(self._held)
         self.sometimes["checkpoint evicted"] = self._checkpoints.num_evicted

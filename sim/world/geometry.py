@@ -137,9 +137,19 @@ class Geometry:
 
     @property
     def slot_bytes(self) -> int:
-        """What a checkpoint takes: the states of all recurrent layers, on a grid."""
+        """What a checkpoint takes, on a grid."""
+        return -(-self.state_bytes // SLOT_GRID_BYTES) * SLOT_GRID_BYTES
+
+    @property
+    def state_bytes(self) -> int:
+        """Of all recurrent layers, and of what the drafter keeps beside them."""
         num_recurrent = sum(self.is_recurrent(layer) for layer in range(len(self.blob_bytes)))
-        return -(-STATE_BYTES * num_recurrent // SLOT_GRID_BYTES) * SLOT_GRID_BYTES
+        return STATE_BYTES * num_recurrent + self.kept_row_bytes
+
+    @property
+    def kept_row_bytes(self) -> int:
+        """Of the hidden row of the last token, which a drafter has where that token is not read again."""
+        return 4 * HIDDEN_SIZE if self.drafts and not self.can_rewind else 0
 
     @property
     def num_experts_used(self) -> int:

@@ -7,7 +7,7 @@ from struct import Struct
 
 from sim.world.card import Card
 from sim.world.checks import WorldFault
-from sim.world.drafted import DrafterWatch
+from sim.world.drafted import DrafterWatch, hidden_row
 from sim.world.geometry import STATE_BYTES, Geometry
 from sim.world.hashing import FIRST_CELL, chain, last_cell, pack_ids
 from strata.core.extent import HostExtent, HostSpace
@@ -50,11 +50,11 @@ class ParkedWatch:
 
     def expect(self, held: Ids, prompt: Ids, *, resumable: int = 0, is_torn: bool = False) -> Expectation:
         """`resumable`: the furthest checkpoint in what `held` and `prompt` share, or 0."""
-        places, kept = self._places(), 0 if is_torn else self._usable(held, prompt[:-1])
+        places, kept = self._places(), 0 if is_torn else self._read_from(held, prompt)
         usable = 0 if is_torn else self._usable(held, prompt)
         resumed = resumable if resumable > kept else 0
-        found = max(reversed(self._order), key=lambda ids: self._usable(ids, prompt[:-1]), default=())
-        read_from = self._usable(found, prompt[:-1])
+        found = max(reversed(self._order), key=lambda ids: self._read_from(ids, prompt), default=())
+        read_from = self._read_from(found, prompt)
         if read_from <= max(kept, resumed):
             num_lost = len(held) - max(usable, resumed)
             kept = max(kept, resumed) if not (resumed and self._card.geometry.is_reread) else 0
@@ -90,9 +90,7 @@ class ParkedWatch:
         """What was awaited in `before` has come."""
         if isinstance(before, Parking):
             self._order.append(expected.held)
-            self._drafter.note_parked(expected.held)
         elif isinstance(before, Restoring) and expected.found is not None:
-            self._drafter.note_restored(expected.found, expected.kept, expected.read_from)
             self._order.remove(expected.found)
             self._order.append(expected.found)
 
@@ -146,6 +144,12 @@ class ParkedWatch:
     def _places(self) -> Places:
         return {parked.session.ids: parked.place for parked in self._card.runner._state.at.parked.listed}
 
+    def _read_from(self, held: Ids, prompt: Ids) -> int:
+        """How many tokens of a prompt are not read where `held` is. Its last cell of a drafter is of a token that may
+        be another one now, and so the token before that one is read again, if it can be."""
+        geometry, usable = self._card.geometry, self._usable(held, prompt[:-1])
+        return max(0, usable - 1) if geometry.drafts and geometry.can_rewind else usable
+
     def _usable(self, held: Ids, ids: Ids) -> int:
         """How many of `ids` need not be read where `held` is."""
         shared = shared_tokens(held, ids)
@@ -158,8 +162,7 @@ class ParkedWatch:
 
 def state_bytes(geometry: Geometry, num_tokens: int) -> int:
     """Of a conversation of `num_tokens`, or of a part of one behind its first tokens."""
-    num_recurrent = sum(geometry.is_recurrent(layer) for layer in range(len(geometry.blob_bytes)))
-    return HALVES * CELL_BYTES * geometry.num_caches * num_tokens + STATE_BYTES * num_recurrent
+    return HALVES * CELL_BYTES * geometry.num_caches * num_tokens + geometry.state_bytes
 
 
 def shared_tokens(left: Ids, right: Ids) -> int:
@@ -181,10 +184,11 @@ def cells_of(geometry: Geometry, ids: Ids, drafter: bytes = b"") -> bytes:
 
 
 def states_of(geometry: Geometry, ids: Ids) -> bytes:
-    """Of each layer that does not attend, behind the last of `ids`."""
+    """Of each layer that does not attend, behind the last of `ids`, and of a drafter."""
     tokens, first = pack_ids(ids), FIRST_CELL + geometry.first_layer
-    return b"".join(
+    layers = b"".join(
         STATE.pack(len(ids), last_cell(chain(first + layer, tokens))).ljust(STATE_BYTES, b"\0")
         for layer in range(len(geometry.blob_bytes))
         if geometry.is_recurrent(layer)
     )
+    return layers + hidden_row(geometry, ids)

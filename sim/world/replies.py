@@ -34,7 +34,7 @@ class ReplyWatch:
         self._expected.take(tokens[-1])
         ids, num_left = self._expected.ids, self._max_tokens - self.num_sampled
         if self._drafter.is_on:
-            self._drafts = self._drafter.draft(ids, num_standing=len(tokens), num_left=num_left)
+            self._drafts = self._drafter.draft(tuple(ids), num_left=num_left)
         else:
             self._drafts = expected_drafts(ids, most=min(self._window_rows, num_left) - 1)
         return tokens
