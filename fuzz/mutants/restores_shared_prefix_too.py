@@ -1,6 +1,6 @@
 """What the card holds already is copied back as well."""
 
 MODULE = "strata.core.serving.parking"
-FRAGMENT = "start=takeover.kept, end=takeover.read_from)"
-REPLACEMENT = "start=0, end=takeover.read_from)"
+FRAGMENT = "start=max(0, takeover.kept - (not is_sure))"
+REPLACEMENT = "start=0"
 SOURCE = "lending.md 4, 2"

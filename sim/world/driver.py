@@ -154,6 +154,11 @@ class Driver(Play):
             for salt in (0x5A1A, 0x5A1B):
                 self.apply(Begin(2, shared=limit, base=2, salt=salt, max_tokens=1))
                 self._drain()
+        if self.card.geometry.parked_bytes and self.card.geometry.kept_row_bytes:  # all of one, behind a part of it
+            parked = self._other(fresh)
+            for begin in (Begin(parked, salt=0x5A1E), Begin(0, shared=parked // 2, base=1), Begin(2, parked, base=2)):
+                self.apply(begin)
+                self._drain()
 
     def _probes(self, most: int) -> list[int]:
         """Fresh tokens of reads that take one more of everything: an elastic loan where there is another, and a room,
@@ -253,7 +258,7 @@ class Driver(Play):
                 self.sometimes["checkpoint used"] += 1
                 self._checkpoints.note_used(takeover.resumed)
             else:
-                restored_bytes = state_bytes(self.card.geometry, takeover.read_from - takeover.kept)
+                restored_bytes = state_bytes(self.card.geometry, takeover.read_from - takeover.num_sure)
             if self.card.runner.read_facts().unparked_bytes != restored_bytes:
                 raise WorldFault(f"{self.card.runner.read_facts()}: the card lacked {restored_bytes} B")
 

@@ -28,7 +28,7 @@ class Expectation:
     """Of a request that is about to begin, while cells hold `held`. `kept` cells stay, the prompt is read from
     `read_from`; `found`: the parked conversation that wins over the live session, if one does; `places` of all;
     `resumed`: the position of the checkpoint that wins, or 0; `num_lost`: tokens of the session that would be lost;
-    `is_torn`: recurrent state is anything."""
+    `is_torn`: recurrent state is anything; `num_sure`: cells that no layer lacks, those before what comes back."""
 
     held: Ids
     prompt: Ids
@@ -39,6 +39,7 @@ class Expectation:
     resumed: int = 0
     num_lost: int = 0
     is_torn: bool = False
+    num_sure: int = 0
 
 
 class ParkedWatch:
@@ -62,7 +63,8 @@ class ParkedWatch:
         num_lost = len(held) - usable
         if self._card.geometry.is_reread:
             return Expectation(held, prompt, places, found, 0, 0, 0, num_lost, is_torn)
-        return Expectation(held, prompt, places, found, kept, read_from, 0, num_lost, is_torn)
+        num_sure = max(0, kept - 1) if self._card.geometry.kept_row_bytes else kept
+        return Expectation(held, prompt, places, found, kept, read_from, 0, num_lost, is_torn, num_sure)
 
     def check_begun(self, expected: Expectation) -> None:
         """Is the live session parked if it is worth it and there is room, and did only those go who must, the least

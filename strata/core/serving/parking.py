@@ -98,14 +98,15 @@ def park(plan: Plan, at: Standing, request: GenerationRequest, takeover: Takeove
 
 
 def restore(plan: Plan, at: Standing, request: GenerationRequest, takeover: Takeover) -> tuple[Restoring, Orders]:
-    """Host to card, the cells that the card does not hold already, and state."""
+    """Host to card, the cells that the card does not hold already, and state. Where the live session is taken over to
+    its end, the drafter's last cell in it is not sure (`drafting.py`)."""
     restored = takeover.restore
     sides: Iterable[tuple[Access, HostExtent]] = ()
     if isinstance(restored, Checkpoint):
         sides = _placed(_states(plan), checkpoint_place(plan, restored))
     elif restored is not None:
-        assert takeover.kept < takeover.read_from, takeover
-        sides = _sides(plan, restored, start=takeover.kept, end=takeover.read_from)
+        is_sure = plan.draft is None or can_rewind(plan.inventory.state_kinds)
+        sides = _sides(plan, restored, start=max(0, takeover.kept - (not is_sure)), end=takeover.read_from)
         at = replace(at, parked=at.parked.without(restored))
     at, notice = notify(at, (Stream.VERIFIER,))
     copies = _copies(Stream.VERIFIER, (CopyPair(host, card) for card, host in sides))
