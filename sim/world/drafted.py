@@ -1,5 +1,5 @@
-"""What a drafter's cells must hold, and which drafts follow from them: from token ids alone, whatever was read when, kept
-or taken over, and written beside `draft_programs.py`.
+"""What a drafter's cells must hold, and which drafts follow from them: of token ids alone, whatever was read or taken
+over, and written beside `draft_programs.py`. (`docs/design.md`, decision 130)
 
     cell p      of token p and the token behind it; so a session of n tokens has n - 1 of them
     drafts      cells of all tokens before the one that was sampled last; then one draft a step, each of which leaves a
