@@ -11,9 +11,12 @@ from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour,
 from sim.world.geometry import SLOT_GRID_BYTES, Delivery, Geometry
 from sim.world.worlds import AnyDriver
 from strata.core.errors import Refusal
+from strata.core.memory.shapes import STREAM_ALL_TOKENS
 
 SHARE = 0.15
 SLAB_SHARE = 0.15
+LONG_SHARE = 0.12
+LONG_TOKENS, LONG_ROW_BYTES = 2400, 200
 SEGMENT_BYTES = 1 << 14
 BLOB_BYTES = (0, 2053, 3001, 4096, 4099)
 FRESH = (1, 2, 5, 17, 80, 200, 257, 300, 520, 600)
@@ -86,6 +89,8 @@ def _any(rng: Random) -> Geometry:
         geometry = _with_drafter(geometry, rng)
     if rng.random() < SLAB_SHARE:
         geometry = _with_slab(geometry, rng)
+    if Random(repr(geometry)).random() < LONG_SHARE:  # drawn apart too
+        geometry = _with_streaming(geometry)
     sizes = [_arena_bytes(part, rng) for part in geometry.parts()]
     return replace(geometry, arena_bytes=sizes[0], arenas=tuple(sizes[1:]))
 
@@ -115,11 +120,17 @@ def _with_slab(geometry: Geometry, rng: Random) -> Geometry:
     )
 
 
+def _with_streaming(geometry: Geometry) -> Geometry:
+    """Chunks so long that they ask nobody which experts they need: several layers of one are ordered at once."""
+    return replace(geometry, context_tokens=LONG_TOKENS, max_chunk_tokens=None, chunk_tokens=STREAM_ALL_TOKENS)
+
+
 def _arena_bytes(part: Geometry, rng: Random) -> int:
     """From a card that lends nearly all of its slots to one whose layers fit whole."""
     block_bytes = part.drafter_experts * -(-part.drafter_blob_bytes // SLOT_GRID_BYTES) * SLOT_GRID_BYTES
     fixed_bytes = 10_000 + part.context_tokens * 8 * part.num_layers + block_bytes + part.head_bytes
     own_bytes = 256 * 130 if rng.random() < 0.4 else 0
+    own_bytes = LONG_ROW_BYTES * part.chunk_tokens if part.chunk_tokens else own_bytes
     wanted = fixed_bytes + int(sum(part.blob_bytes) * part.num_experts * rng.uniform(0.4, 1.3)) + own_bytes
     return -(-wanted // SEGMENT_BYTES) * SEGMENT_BYTES
 
@@ -132,6 +143,7 @@ class StagedDrawer:
         self._is_drawn = geometry.delivery is Delivery.DRAWN
         thresholds = [least for least in (geometry.short_read_tokens, geometry.room_min_tokens) if least > 0]
         self._fresh = FRESH + tuple(least + step for least in thresholds for step in (0, 1))
+        self._fresh += (geometry.context_tokens - 100,) * 3 if geometry.chunk_tokens else ()
         self._fault_rate = rng.choice((0.0, 0.0, 0.1, 0.2))
         self._cancel_rate = rng.choice((0.0, 0.05, 0.2))
         self._turn_rate = rng.choice((0.2, 0.4))
