@@ -56,8 +56,8 @@ $(VENV)/test.stamp: pyproject.toml $(VENV)/python.stamp
 demo: $(VENV)/run.stamp ## a real model answers from a virtual card smaller than its experts
 	@$(BIN)/python -m strata demo $(DEMO_ARGS)
 
-test: $(VENV)/test.stamp ## the test suite, without what is too long
-	@$(BIN)/python -m pytest $(TEST_ARGS)
+test: $(VENV)/test.stamp ## the test suite on two processors, without what is too long
+	@$(BIN)/python -m pytest -n 2 $(TEST_ARGS)
 
 lint: $(VENV)/test.stamp ## ruff, mypy, import contracts
 	$(BIN)/ruff check .

@@ -18,7 +18,6 @@ from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
 
 MAX_LENT_PERCENT, MAX_LENT_OF_PAGEABLE = 90, 85
 """The latter where less than 90% of the expert bytes are pinned."""
-"""All expert bytes of a world are pinned."""
 GRID_TOKENS = 256
 MIN_STREAM_SLOTS = 16
 NUM_BUFFERS = 16

@@ -16,6 +16,7 @@ from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.policy import NEVER, LendingPolicy
 from strata.core.memory.shapes import PlanOptions
 from strata.core.workspace import Work, WorkArea
+from strata.plan_check import check_plan
 
 HIDDEN_SIZE = 4
 VOCAB_SIZE = 257
@@ -302,4 +303,7 @@ def _plan(geometry: Geometry) -> Plan | Refusal:
         least_probability=geometry.least_draft_percent / 100,
         pinned_bytes=geometry.pinned_bytes,
     )
-    return plan_card(geometry.inventory(), geometry.arena_bytes, options)
+    plan = plan_card(geometry.inventory(), geometry.arena_bytes, options)
+    if isinstance(plan, Plan):
+        check_plan(plan)
+    return plan

@@ -86,6 +86,7 @@ def open_device(
             pack_address=pack.device_address,
             behind_bytes=behind_bytes,
             parked_bytes=parked_bytes,
+            pageable_pack_bytes=pack_bytes - pack.pinned_bytes,
         )
         if callable(programs):
             programs = programs(description, card.limits())

@@ -1,6 +1,9 @@
 """What a start captures: windows of every width, drafts behind them, commits, and windows that read. A stage without a
-head samples nothing, so it has only the last. Windows that must stage blobs run layer by layer and are no
-graphs. And what it reads once."""
+head samples nothing, so it has only the last. And what it reads once.
+
+Windows that must stage blobs run layer by layer; they are captured all the same, since on a card a kernel is compiled
+when it is first launched or captured.
+"""
 
 from collections.abc import Iterator
 
@@ -19,13 +22,12 @@ def start_graphs(recipe: Recipe) -> Iterator[tuple[str, tuple[Launch, ...]]]:
     """Each graph's name and launches, with everything at home and the first table."""
     plan = recipe.plan
     for rows in range(1, 1 + (plan.options.window_rows if plan.inventory.has_head else 0)):
-        if not plan.staged:
-            yield window_graph(rows), window_launches(recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
+        yield window_graph(rows), window_launches(recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
         if plan.draft is not None:
             yield draft_graph(rows), draft_launches(recipe, rows=rows)
         if committed := commit_launches(recipe, rows=rows):
             yield commit_graph(rows), committed
-    for rows in () if plan.staged else _read_rows(plan):
+    for rows in _read_rows(plan):
         yield read_graph(rows), read_launches(recipe, rows=rows, table_version=FIRST_TABLE_VERSION)
 
 

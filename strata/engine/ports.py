@@ -30,6 +30,7 @@ class EngineStatistics:
     expert_reads_missed: int  # served from the pack or the ring
     window_reads_hit: int  # of them, those of decode windows
     window_reads_missed: int
+    staged_reads: int  # of these, copied to the card for the window: --resident-budget-gib
     num_swaps: int  # blobs of the expert cache that were exchanged
     swapped_bytes: int  # copied to the card for that
     link_bytes: int  # to the device, by copies and by programs reading the pack

@@ -291,7 +291,7 @@ class Runner:
     def _step(self, event: ServingEvent) -> None:
         """A window that must stage blobs is ordered whole before this returns, and waited for in between."""
         self._take(event)
-        while isinstance(self._state, ShortReading | Windowing) and self._state.held:
+        while isinstance(self._state, ShortReading | Windowing) and self._state.held.commands:
             self._gather()
             self._take(Routed(self._routed_experts()))
 

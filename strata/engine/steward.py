@@ -154,6 +154,7 @@ class Steward:
             expert_reads_missed=counts.expert_reads_missed,
             window_reads_hit=counts.window_reads_hit,
             window_reads_missed=counts.window_reads_missed,
+            staged_reads=counts.staged_reads,
             num_swaps=counts.num_swaps,
             swapped_bytes=counts.swapped_bytes,
             link_bytes=device.copied_to_device_bytes

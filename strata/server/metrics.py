@@ -45,6 +45,11 @@ _COUNTERS = (
     ("expert_reads_missed", "strata_expert_reads_missed", "Expert reads served from the pack or the ring"),
     ("window_reads_hit", "strata_window_expert_reads_hit", "Expert reads of decode windows served from VRAM"),
     ("window_reads_missed", "strata_window_expert_reads_missed", "Expert reads of decode windows served from the pack"),
+    (
+        "staged_reads",
+        "strata_window_expert_reads_staged",
+        "Of these, experts copied to the card for the window, since they are not pinned: --resident-budget-gib",
+    ),
     ("num_swaps", "strata_cache_swaps", "Blobs of the expert cache that were exchanged: --cache-swaps"),
     ("swapped_bytes", "strata_cache_swap_bytes", "Bytes copied to the card for that"),
     ("link_bytes", "strata_link_bytes", "Bytes moved to the device"),

@@ -64,19 +64,20 @@ def card_on_fake() -> Iterator[ReplayCard]:
         assert fake.leftovers() == {}
 
 
-def record_planted(names: Sequence[str], folder: Path) -> dict[str, CommandTrace]:
+def record_planted(names: Sequence[str], folder: Path) -> tuple[dict[str, CommandTrace], list[str]]:
     """What the core with this planted bug asks of a card in the trace that finds it; nothing where there is not even a
-    plan. A process each, as many at once as there are processors."""
+    plan. And the bugs that their traces do not find. A process each, as many at once as there are processors."""
 
-    def record(name: str) -> None:
+    def record(name: str) -> bool:
         out = folder / f"{name}.jsonl"
         report = run_child([MUTANTS / f"{name}.py"], traces=[REGRESS / f"{name}.jsonl"], record=out)
-        assert report["detected"], (name, report)
+        return bool(report["detected"])
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        list(threads.map(record, names))
-    written = {name: folder / f"{name}.jsonl" for name in names}
-    return {name: _beginning_of(path) for name, path in written.items() if path.exists()}
+        found = dict(zip(names, threads.map(record, names), strict=True))
+    written = {name: folder / f"{name}.jsonl" for name in names if found[name]}
+    traces = {name: _beginning_of(path) for name, path in written.items() if path.exists()}
+    return traces, [name for name in names if not found[name]]
 
 
 def _beginning_of(path: Path) -> CommandTrace:

@@ -149,6 +149,7 @@ def test_logits_have_the_same_bits_whatever_is_pinned(tmp_path: Path):
             staged.append(card.runner.snapshot().counts.staged_reads)
             pack, device = card.planned.plan.pack, card.device
             assert device.pinned_pack_bytes == pack.pinned_bytes
+            assert device.describe().pageable_pack_bytes == pack.size_bytes - pack.pinned_bytes
     assert seen[0] == seen[1] and staged[0] == 0 < staged[1]
 
 

@@ -16,12 +16,13 @@ from strata.trace.compared import compare_orders
 from strata.trace.entries import Faulted, FaultKind
 from strata.trace.order import ORDERS
 from strata.trace.replay import ReplayStalled
+from tests.cuda import replays
 from tests.cuda.builders import fake_driver
 from tests.cuda.host_fingerprint import host_fingerprint
 from tests.cuda.host_views import HostViews
 from tests.cuda.replays import card_on_fake, compare, record_planted
 from tests.fixtures.interpreter import HAS_TRITON
-from tests.trace.builders import RECORDABLE, recorded
+from tests.trace.builders import RECORDABLE, REGRESS, recorded
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not HAS_TRITON, reason="needs triton")]
 
@@ -108,18 +109,20 @@ def test_host_memory_that_is_not_pinned_is_refused() -> None:
     [("back_recorded_too_early", "copy late"), ("failure_leaves_verifier_running", "verifier late")],
 )
 def test_a_planted_bug_that_shows_is_dead_on_the_twin(name: str, order: str, tmp_path: Path) -> None:
-    (trace,) = record_planted([name], tmp_path).values()
+    traces, lost = record_planted([name], tmp_path)
+    assert lost == []
     with card_on_fake() as card:
-        found = compare(trace, card, {"given": ORDERS["given"], order: ORDERS[order]})
+        found = compare(traces[name], card, {"given": ORDERS["given"], order: ORDERS[order]})
     assert found.is_dead
     assert [order.is_equal for order in found.orders] == [True, False]
 
 
 def test_a_graph_that_is_refused_half_way_is_told_as_a_refusal(tmp_path: Path) -> None:
     """On the twin: the nodes before the one to blame have run, and left marks."""
-    (trace,) = record_planted(["seen_not_uploaded"], tmp_path).values()
+    traces, lost = record_planted(["seen_not_uploaded"], tmp_path)
+    assert lost == []
     with card_on_fake() as card:
-        found = compare(trace, card, {"given": ORDERS["given"]})
+        found = compare(traces["seen_not_uploaded"], card, {"given": ORDERS["given"]})
     assert found.is_dead
 
 
@@ -141,3 +144,13 @@ def test_streams_are_held_by_their_own_words() -> None:
         card.close()
     assert len(waits) == len(writes) > 200
     assert len({stream for stream, *_ in waits}) == len(Stream) - 1  # nobody drafts here
+
+
+def test_a_bug_that_its_trace_does_not_find_is_told_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = (REGRESS / "seen_not_uploaded.jsonl").read_text("utf-8")
+    (tmp_path / "narrow_ring_overfilled.jsonl").write_text(other, "utf-8")
+    monkeypatch.setattr(replays, "REGRESS", tmp_path)
+    (out := tmp_path / "out").mkdir()
+    assert record_planted(["narrow_ring_overfilled"], out) == ({}, ["narrow_ring_overfilled"])

@@ -47,7 +47,8 @@ def kept() -> Prepared:
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    traces = record_planted(PLANTED, tmp_path_factory.mktemp("planted"))
+    traces, lost = record_planted(PLANTED, tmp_path_factory.mktemp("planted"))
+    assert lost == []
     return {name: on_twin(trace) for name, trace in traces.items()}
 
 

@@ -86,6 +86,17 @@ def test_replies_and_logits_have_the_same_bits_whatever_is_pinned(tmp_path: Path
                 assert counts == replace(whole, staged_reads=staged, told_reads=staged), name
 
 
+def test_what_comes_home_is_verified_behind_windows_that_stage_too(tmp_path: Path):
+    """Digests come with what was held back, and are held against the pack when they are there."""
+    verified = replace(LENDING, pinned_bytes=200_000, policy=LendingPolicy(is_verified=True))
+    with card_of(tmp_path, LENDING) as card:
+        expected = replies(card)
+    with card_of(tmp_path, verified) as card:
+        assert replies(card) == expected
+        counts = card.runner.snapshot().counts
+        assert counts.num_verified > 0 and counts.staged_reads > 0
+
+
 @pytest.mark.parametrize("nth", [1, *(pytest.param(nth, marks=SOAK) for nth in (2, 9, 30))])
 def test_a_staging_copy_that_fails_on_its_way_breaks_one_request_and_no_other(tmp_path: Path, nth: int):
     """Its slots then hold anything; the next window stages anew whatever it reads."""

@@ -14,9 +14,7 @@ from strata.core.errors import DeviceError
 from strata.core.extent import HostExtent, HostSpace
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
-from strata.core.serving.machine import Machine
-from strata.core.serving.states import Idle, Windowing
-from strata.core.serving.steps import Began, Ended, Routed
+from strata.core.serving.states import Idle
 from strata.engine.runner import HasSampled
 from tests.engine.every_command import SHARDS, fail_once, indexes_of, kinds_of
 from tests.engine.symbolic_card import Card, drafting_inventory, lending_inventory, prompt, symbolic_card
@@ -64,7 +62,6 @@ def _is_staged(served: Card, side: Access | HostExtent) -> bool:
 
 def test_a_window_asks_at_each_layer_whose_blobs_may_be_missing_and_stages_what_was_chosen():
     served = card()
-    assert [name for name in served.device._graphs if name.startswith(("window", "read"))] == []
     assert all(served.plan.staged[layer] for layer in (0, 2, 3)) and not served.plan.staged[1]
     served.play()
     start = len(served.commands)
@@ -170,21 +167,6 @@ def test_a_staging_copy_that_fails_breaks_its_request_and_no_other():
         served.serve(prompt(1))
     served.runner.recover()
     assert served.serve(prompt(1, first=3)) == 2
-
-
-def test_a_client_that_leaves_between_two_layers_leaves_all_at_rest():
-    """Nobody asks then today, but the machine has an answer."""
-    served = card()
-    machine, idle = Machine(served.runner._recipe, served.runner._places), served.runner._state
-    state, orders = machine.step(idle, Began(prompt(1)))
-    assert isinstance(state, Windowing) and state.held and orders.awaits
-    state, _ = machine.step(state, Routed((0, 1)))
-    assert isinstance(state, Windowing) and state.held
-    after, orders = machine.step(state, Ended())
-    assert isinstance(after, Idle) and orders.commands == () and after.at.session.ids == ()
-    for _ in range(2):
-        state, _ = machine.step(state, Routed((3,)))
-    assert isinstance(state, Windowing) and not state.held
 
 
 def test_reads_of_staged_blobs_count_as_missed():

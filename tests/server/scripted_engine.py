@@ -123,6 +123,7 @@ class ScriptedEngine:
             expert_reads_missed=5,
             window_reads_hit=6,
             window_reads_missed=4,
+            staged_reads=1,
             num_swaps=2,
             swapped_bytes=512,
             link_bytes=4096,

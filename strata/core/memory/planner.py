@@ -96,8 +96,9 @@ def plan_card(inventory: ModelInventory, arena_bytes: int, options: PlanOptions)
     if isinstance(plan, Refusal) or not (num_pageable := plan.pack.num_pageable_blobs):
         return plan
     if options.num_swaps:
+        blobs = f"{num_pageable:,} blobs lie behind the {plan.pack.pinned_bytes:,} B that are pinned"
         advice = "leave --cache-swaps out or raise --resident-budget-gib"
-        return Refusal(f"cache swaps refused: {num_pageable:,} blobs lie in memory that is not pinned; {advice}")
+        return Refusal(f"cache swaps refused: num_swaps={options.num_swaps}, and {blobs}; {advice}")
     num_staged = min(options.window_rows * inventory.num_experts_used, inventory.num_experts)
     return _plan(inventory, arena_bytes, replace(options, num_staged=num_staged)) if plan.staged else plan
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from strata.core.commands import MAX_COPY_GROUP
 
 MAX_READ_GROUPS = 4
-NEVER = 1 << 62
+FAR = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Ring:
     num_groups: int = 0
     readers: tuple[str, ...] = ()
     num_kept: int = 0
-    narrows_at: int = NEVER
+    narrows_at: int = FAR
 
     def __post_init__(self) -> None:
         assert 0 <= self.num_consumed <= self.num_issued <= self.num_consumed + self.num_slots, self
@@ -52,13 +52,18 @@ class Ring:
     @property
     def max_group_entries(self) -> int:
         """A group fills at most half of the ring, so that the next one can be copied while it is read."""
-        return min(MAX_COPY_GROUP, max(1, (self.num_kept or self.num_slots) // 2))
+        return min(MAX_COPY_GROUP, max(1, self.num_sure // 2))
 
     @property
     def max_read_groups(self) -> int:
         """Groups that one launch reads: it costs the host more than its copies. No more than a third of the ring, so
         that two others are copied meanwhile, nor so many that much is left to compute behind the last copy."""
-        return min(MAX_READ_GROUPS, max(1, (self.num_kept or self.num_slots) // (3 * self.max_group_entries)))
+        return min(MAX_READ_GROUPS, max(1, self.num_sure // (3 * self.max_group_entries)))
+
+    @property
+    def num_sure(self) -> int:
+        """Slots that the next group may count on."""
+        return self.num_slots if self.num_issued + MAX_COPY_GROUP <= self.narrows_at else self.num_kept
 
     @property
     def num_free(self) -> int:

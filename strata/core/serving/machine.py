@@ -16,7 +16,8 @@ Behind a room or an elastic loan the first window does not wait for all that com
     Windowing --Continued--> Homing --> Windowing       one more way to Settling: Ended in Windowing, or in Homing
 
 With a least probability of drafts a window is launched once they were looked at: Windowing --Drafted--> Windowing.
-One that must stage blobs is ordered layer by layer, behind what each router chose: Windowing --Routed--> Windowing.
+One that must stage blobs is ordered layer by layer, behind what each router chose, a short read's too: Windowing
+--Routed--> Windowing. Meanwhile it knows no other event but `Broke`.
 
 `Ended` is legal in every state but Idle, `Broke` in every state. What may still run is drained, then what was lent is
 taken back and refilled (`lending.md` 4, 6-8). A refill that fails is broken and closed again. An event that a state
@@ -77,8 +78,9 @@ class Machine:
     def step(self, state: State, event: ServingEvent) -> tuple[State, Orders]:
         """Raises AssertionError for an event that is illegal in `state`."""
         at = state.at.booked(event.num_acts) if isinstance(event, steps.Broke) else state.at.reached()
-        is_ordered = isinstance(state, Windowing) and not state.is_drafting and not state.held
-        if is_ordered and isinstance(event, Continued | Ended):
+        is_staging = isinstance(state, Windowing | ShortReading) and state.held.commands
+        assert not is_staging or isinstance(event, steps.Routed | steps.Broke), event
+        if isinstance(state, Windowing) and not state.is_drafting and isinstance(event, Continued | Ended):
             at = replace(at, cache=at.cache.after_window(event.reads))
         after, orders = self._dispatch(state if at is state.at else replace(state, at=at), event)
         after.at.check()
@@ -107,8 +109,9 @@ class Machine:
                 return self._next_chunk(state)
             case Closing(request=GenerationRequest() as request), Arrived():
                 return self._first_window(state.at, request)
-            case ((Windowing() | ShortReading()), (steps.Routed() | Arrived() | Continued() | Ended())) if state.held:
-                return self._stage(state, event)
+            case ((Windowing() | ShortReading()), steps.Routed(experts)) if state.held.commands:
+                staged = stage(self.plan, self.places, state.at, state.held, experts)
+                return self._launch(state, NO_ORDERS, staged)
             case Windowing(), Continued():
                 go_on = self._await_home if state.at.is_coming_home else self._next_window
                 return go_on(state, event)
@@ -386,12 +389,5 @@ class Machine:
         """A window, or as much of it as goes before the host has seen what a router chose."""
         at, (launched, held) = window.at, hold_back(self.plan, launched)
         is_first = isinstance(window, Windowing) and at.is_coming_home
-        at, notice = notify(at, (Stream.VERIFIER,) if held or is_first else window_streams(at))
+        at, notice = notify(at, (Stream.VERIFIER,) if held.commands or is_first else window_streams(at))
         return replace(window, at=at, held=held), orders.then(launched).then(notice)
-
-    def _stage(self, window: Windowing | ShortReading, event: ServingEvent) -> tuple[State, Orders]:
-        """What its router chose is known, or nobody waits for it any more."""
-        if isinstance(event, Ended):
-            return self._settle(self._given_up(window.at))
-        assert isinstance(event, steps.Routed), event
-        return self._launch(window, NO_ORDERS, stage(self.plan, self.places, window.at, window.held, event.experts))

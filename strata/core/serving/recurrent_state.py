@@ -25,7 +25,8 @@ def commit_launches(recipe: Recipe, *, rows: int) -> tuple[Launch, ...]:
     plan, verifier, lane = recipe.plan, recipe.plan.verifier, window_lane(recipe.plan)
     assert 1 <= rows <= verifier.max_rows, (rows, verifier.max_rows)
     launches = []
-    for layer, (extent, journal) in enumerate(zip(plan.state, verifier.journals, strict=False)):
+    layers = plan.state[: plan.inventory.num_layers]
+    for layer, (extent, journal) in enumerate(zip(layers, verifier.journals, strict=True)):
         if journal.size_bytes:
             state = Access(extent, "state")
             args = CommitArgs(layer, rows, verifier.max_rows, extent, journal)

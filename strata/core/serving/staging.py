@@ -22,15 +22,16 @@ from strata.core.serving.steps import Orders, Upload
 from strata.core.serving.table import address_words, blobs_home, resident_blobs
 
 
-def hold_back(plan: Plan, launched: Orders) -> tuple[Orders, tuple[Command, ...]]:
+def hold_back(plan: Plan, launched: Orders) -> tuple[Orders, Orders]:
     """As much of a window as goes before the experts of the first layer that may have to stage some, with the counts of
-    its router on their way to the host; and what is held back until they are there."""
+    its router on their way to the host; and what is held back until they are there, checks of what comes home too."""
     commands = launched.commands
     first = next((at for at, command in enumerate(commands) if _may_stage(plan, command)), None)
     if first is None:
-        return launched, ()
+        return launched, Orders()
     counts = CopyPair(Access(plan.verifier.buffers.router_counts, "verifier"), plan.staging.router_counts)
-    return replace(launched, commands=(*commands[:first], Copy(Stream.VERIFIER, (counts,)))), commands[first:]
+    held = Orders((), commands[first:], checks=launched.checks)
+    return replace(launched, commands=(*commands[:first], Copy(Stream.VERIFIER, (counts,))), checks=()), held
 
 
 def _may_stage(plan: Plan, command: Command) -> bool:
@@ -40,9 +41,9 @@ def _may_stage(plan: Plan, command: Command) -> bool:
     return command.args.addresses != plan.verifier.addresses and bool(plan.staged[command.args.layer])
 
 
-def stage(plan: Plan, places: Addresses, at: Standing, held: tuple[Command, ...], experts: tuple[int, ...]) -> Orders:
+def stage(plan: Plan, places: Addresses, at: Standing, held: Orders, experts: tuple[int, ...]) -> Orders:
     """What was held back, behind the copies that it needs: its router chose `experts`."""
-    reader, *behind = held
+    reader, *behind = held.commands
     assert isinstance(reader, Launch) and isinstance(reader.args, ExpertsArgs), reader
     layer, slots = reader.args.layer, plan.verifier.staged
     missing = sorted(plan.staged[layer].intersection(experts))
@@ -56,4 +57,4 @@ def stage(plan: Plan, places: Addresses, at: Standing, held: tuple[Command, ...]
     reads = tuple(row if isinstance(read, Access) and read.owner == "table" else read for read in reader.reads)
     args = replace(reader.args, addresses=row.extent)
     launch = replace(reader, args=args, reads=(*reads, *staged.values()))
-    return Orders((upload,), (*copy_groups(Stream.VERIFIER, pairs), launch, *behind))
+    return Orders((upload,), (*copy_groups(Stream.VERIFIER, pairs), launch, *behind), checks=held.checks)

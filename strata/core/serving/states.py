@@ -3,7 +3,6 @@ transitions is in `machine.py`."""
 
 from dataclasses import dataclass, replace
 
-from strata.core.commands import Command
 from strata.core.memory.layout import PromptLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.residency import Residency
@@ -11,7 +10,7 @@ from strata.core.serving.chunk import ChunkState
 from strata.core.serving.parking import Parking, Restoring
 from strata.core.serving.request import GenerationRequest
 from strata.core.serving.standing import Standing, first_standing
-from strata.core.serving.steps import Continued
+from strata.core.serving.steps import Continued, Orders
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class ShortReading:
     at: Standing
     request: GenerationRequest
     rows: int
-    held: tuple[Command, ...] = ()
+    held: Orders = Orders()  # noqa: RUF009  frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class Windowing:
     """The window in flight, or sampled last, has `rows` rows: it feeds `token_id` to the cell behind the session's, and
     drafts to those that follow. `num_left`: tokens that the reply had still to come when it was launched.
     `is_drafting`: its drafts are awaited, which may be fewer, and it is not launched yet. `held`: it goes layer by
-    layer, a router's choice is awaited, and these follow, the experts of that layer first; () once it is ordered."""
+    layer, a router's choice is awaited, and these follow, the experts of that layer first; none once it is ordered."""
 
     at: Standing
     request: GenerationRequest
@@ -81,7 +80,7 @@ class Windowing:
     num_left: int
     rows: int = 1
     is_drafting: bool = False
-    held: tuple[Command, ...] = ()
+    held: Orders = Orders()  # noqa: RUF009  frozen
 
 
 @dataclass(frozen=True, slots=True)
