@@ -88,7 +88,9 @@ def _least_vram(config: ServeConfig, inventory: ModelInventory, options: PlanOpt
     one way to serve and another is taken with more bytes, the least is looked for."""
     segment_bytes = config.segment_bytes
     enough = least = align_up(config.arena_bytes + refusal.shortfall_bytes, segment_bytes)
-    while isinstance(plan_card(inventory, enough, options), Refusal):
+    while isinstance(refused := plan_card(inventory, enough, options), Refusal):
+        if not refused.shortfall_bytes:
+            return f"with more, {refused.reason}"
         least, enough = enough + segment_bytes, 2 * enough
         if enough > MOST_VRAM_BYTES:
             slab = "; unset STRATA_MMQ_SLAB" if options.has_slab else ""

@@ -129,7 +129,7 @@ def _mtp_toml(value: object) -> Mtp | None:
 
 
 def _gib(number: float) -> int:
-    return int(number * GIB)
+    return math.floor(number * GIB)  # what is below nothing stays there, and is refused
 
 
 FLAG = Kind("0 or 1 (in a file: true or false)", _zero_or_one_text, _truth)

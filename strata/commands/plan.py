@@ -150,7 +150,8 @@ def pinning_lines(plan: Plan) -> Iterator[str]:
     pageable_bytes = pack.size_bytes - pack.pinned_bytes
     yield f"          {format_bytes(pack.pinned_bytes)} of it pinned, {format_bytes(pageable_bytes)} pageable"
     if not plan.staged:
-        yield f"          {pack.num_pageable_blobs:,} pageable blobs, each with a slot of the cache: windows are graphs"
+        blobs = f"{pack.num_pageable_blobs:,} experts and" if pack.num_pageable_blobs else "no expert,"
+        yield f"          not pinned: {blobs} dense weights; all have a place on the card: windows are graphs"
         return
     num_slots, num_staged = len(plan.verifier.staged), sum(map(len, plan.staged))
     yield (

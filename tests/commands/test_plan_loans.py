@@ -132,6 +132,6 @@ def test_what_is_pageable_is_told_and_what_windows_do_about_it():
 def test_pageable_blobs_that_have_a_slot_leave_windows_graphs():
     plan = plan_of(NO_LENDING, pinned_bytes=900_000)
     assert plan.staged == () and plan_json(plan)["staging_slots"] == 0
-    assert f"{plan.pack.num_pageable_blobs} pageable blobs, each with a slot of the cache" in "\n".join(
+    assert f"not pinned: {plan.pack.num_pageable_blobs} experts and dense weights; all have a place" in "\n".join(
         plan_lines(plan)
     )

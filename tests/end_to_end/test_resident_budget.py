@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sim.errors import PageableRead
+from strata.config.values import Mtp
 from strata.core.commands import Access, Command, Copy, Stream
 from strata.core.errors import DeviceError
 from strata.core.events import Failed
@@ -16,7 +17,9 @@ from strata.core.memory.pack import PackLayout
 from strata.core.memory.planner import Plan
 from strata.core.memory.policy import LendingPolicy
 from strata.core.memory.shapes import PlanOptions
+from strata.core.units import KIB
 from tests.end_to_end.real_card import RealCard, real_card
+from tests.fixtures.drafting_models import write_random_drafter
 from tests.fixtures.models import write_random_model
 
 pytestmark = pytest.mark.slow
@@ -95,6 +98,27 @@ def test_what_comes_home_is_verified_behind_windows_that_stage_too(tmp_path: Pat
         assert replies(card) == expected
         counts = card.runner.snapshot().counts
         assert counts.num_verified > 0 and counts.staged_reads > 0
+
+
+def test_what_was_lent_from_the_start_is_verified_behind_a_window_that_reads_and_stages(tmp_path: Path):
+    path = write_random_drafter(tmp_path / "drafter.gguf", arch="qwen3moe", seed=2, experts=24)
+    policy = LendingPolicy(
+        is_verified=True, short_read_tokens=24, is_elastic=True, lends_block=True, lends_head=True, repeat_min_tokens=5
+    )
+    options = PlanOptions(
+        256,
+        window_rows=4,
+        ring_slots=3,
+        min_cache_slots=3,
+        max_chunk_tokens=256,
+        policy=policy,
+        pinned_bytes=0,
+        segment_bytes=1 << 14,
+    )
+    with real_card(path, options, arena_bytes=4608 * KIB, mtp=Mtp()) as card:
+        assert len(card.serve(tuple(range(10, 20)), max_tokens=6)) == 6
+        counts = card.runner.snapshot().counts
+        assert counts.num_verified > 0 and counts.staged_reads > 0 and counts.num_segment_loans > 0
 
 
 @pytest.mark.parametrize("nth", [1, *(pytest.param(nth, marks=SOAK) for nth in (2, 9, 30))])

@@ -387,7 +387,7 @@ class Machine:
 
     def _launch(self, window: Windowing | ShortReading, orders: Orders, launched: Orders) -> tuple[State, Orders]:
         """A window, or as much of it as goes before the host has seen what a router chose."""
-        at, (launched, held) = window.at, hold_back(self.plan, launched)
+        at, (launched, held) = window.at, hold_back(self.plan, orders.then(launched))
         is_first = isinstance(window, Windowing) and at.is_coming_home
         at, notice = notify(at, (Stream.VERIFIER,) if held.commands or is_first else window_streams(at))
-        return replace(window, at=at, held=held), orders.then(launched).then(notice)
+        return replace(window, at=at, held=held), launched.then(notice)
