@@ -50,9 +50,8 @@ def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True, with_all
     try:
         drawn = draw_world(seed, with_drawn_order=with_drawn_order, with_all_loans=with_all_loans)
         geometry = drawn.geometry
-        is_plain = not (
-            geometry.drafter_experts or geometry.work_bytes or geometry.short_read_tokens or geometry.num_swaps
-        )
+        others = (geometry.drafter_experts, geometry.work_bytes, geometry.short_read_tokens, geometry.num_swaps)
+        is_plain = not any(others) and geometry.pinned_bytes is None
         is_counting_pairs = seed % PAIRS_EVERY == 0 and is_plain and not geometry.splits
         driver = _run(drawn, taken, is_counting_pairs=is_counting_pairs)
     except Exception as error:  # whatever the core or a check raises is what a campaign looks for

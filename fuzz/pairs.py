@@ -2,7 +2,7 @@
 
 The tables below say what the core may do, from `lending.md` 4 and 4.1 and not from the core: a pair that is seen
 although they call it impossible is an error of theirs or of the core. They speak of worlds that lend cache slots
-only: what room, elastic loan, scratch and short reads add is not in them yet and not counted.
+only: what room, elastic loan, scratch, short reads, swaps and staged blobs add is not in them yet and not counted.
 """
 
 from collections.abc import Iterator, Mapping
