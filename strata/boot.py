@@ -113,7 +113,7 @@ def open_twin(planned: PlannedModel) -> SimDevice:
         arena_bytes=plan.arena_bytes,
         segment_bytes=planned.config.segment_bytes,
         pack_bytes=plan.pack.size_bytes,
-        pageable_pack_bytes=plan.pack.size_bytes - plan.pack.pinned_bytes,
+        pageable_pack_bytes=plan.pack.pageable_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
         parked_bytes=parked_space_bytes(plan),

@@ -42,6 +42,18 @@ def select_kernel(
     tl.store(selected + expert, ((word >> (expert % 32)) & 1).to(tl.uint8), mask=expert < NUM_EXPERTS)
 
 
+@triton.jit
+def chosen_times(ids, num_pairs, EXPERTS: tl.constexpr, PAIRS: tl.constexpr):
+    """int32 [EXPERTS], how often each expert is among ids: int32 [num_pairs], PAIRS of them at a time."""
+    expert = tl.arange(0, EXPERTS)
+    times = tl.zeros([EXPERTS], tl.int32)
+    for first in range(0, num_pairs, PAIRS):
+        pair = first + tl.arange(0, PAIRS)
+        chosen = tl.load(ids + pair, mask=pair < num_pairs, other=-1)
+        times += tl.sum((expert[:, None] == chosen[None, :]).to(tl.int32), axis=1)
+    return times
+
+
 @triton.jit(do_not_specialize=["num_pairs", "arena_address", "arena_bytes"])
 def count_reads_kernel(
     ids,
@@ -59,12 +71,7 @@ def count_reads_kernel(
     """reads: int64 [2] += (experts among ids whose blob lies in the arena, experts whose blob lies elsewhere), each
     expert once. With HAS_USAGE, usage: int32 [NUM_EXPERTS] += 1 for each of them. ids: int32 [num_pairs], PAIRS of them
     at a time; addresses: int64 [NUM_EXPERTS]."""
-    expert = tl.arange(0, EXPERTS)
-    times = tl.zeros([EXPERTS], tl.int32)
-    for first in range(0, num_pairs, PAIRS):
-        pair = first + tl.arange(0, PAIRS)
-        chosen = tl.load(ids + pair, mask=pair < num_pairs, other=-1)
-        times += tl.sum((expert[:, None] == chosen[None, :]).to(tl.int32), axis=1)
+    expert, times = tl.arange(0, EXPERTS), chosen_times(ids, num_pairs, EXPERTS, PAIRS)
     is_read = (times > 0) & (expert < NUM_EXPERTS)
     offset = tl.load(addresses + expert, mask=is_read, other=-1) - arena_address
     is_hit = is_read & (offset >= 0) & (offset < arena_bytes)
@@ -85,12 +92,7 @@ def count_chosen_kernel(
     PAIRS: tl.constexpr,
 ):
     """counts: int32 [NUM_EXPERTS], how often each expert is among ids: int32 [num_pairs], PAIRS of them at a time."""
-    expert = tl.arange(0, EXPERTS)
-    times = tl.zeros([EXPERTS], tl.int32)
-    for first in range(0, num_pairs, PAIRS):
-        pair = first + tl.arange(0, PAIRS)
-        chosen = tl.load(ids + pair, mask=pair < num_pairs, other=-1)
-        times += tl.sum((expert[:, None] == chosen[None, :]).to(tl.int32), axis=1)
+    expert, times = tl.arange(0, EXPERTS), chosen_times(ids, num_pairs, EXPERTS, PAIRS)
     tl.store(counts + expert, times, mask=expert < NUM_EXPERTS)
 
 

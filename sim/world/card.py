@@ -348,7 +348,7 @@ def build_card(
         arena_bytes=geometry.arena_bytes,
         segment_bytes=geometry.segment_bytes,
         pack_bytes=plan.pack.size_bytes,
-        pageable_pack_bytes=plan.pack.size_bytes - plan.pack.pinned_bytes,
+        pageable_pack_bytes=plan.pack.pageable_bytes,
         staging_bytes=plan.staging.size_bytes,
         parked_bytes=parked_space_bytes(plan),
         behind_bytes=plan.behind_bytes,

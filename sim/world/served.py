@@ -239,7 +239,7 @@ def _make_card(trace: CommandTrace, plan: Plan) -> tuple[SymbolicPayload, _Follo
         arena_bytes=trace.sizes.arena_bytes,
         segment_bytes=trace.sizes.segment_bytes,
         pack_bytes=plan.pack.size_bytes,
-        pageable_pack_bytes=plan.pack.size_bytes - plan.pack.pinned_bytes,
+        pageable_pack_bytes=plan.pack.pageable_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
         parked_bytes=trace.sizes.parked_bytes,

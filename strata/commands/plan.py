@@ -53,7 +53,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "slab_more_cache_slots": _more_slots(plan),
         "pack_bytes": plan.pack.size_bytes,
         "pinned_bytes": plan.pack.pinned_bytes,
-        "pageable_bytes": plan.pack.size_bytes - plan.pack.pinned_bytes,
+        "pageable_bytes": plan.pack.pageable_bytes,
         "pageable_blobs": plan.pack.num_pageable_blobs,
         "staged_blobs": sum(map(len, plan.staged)),
         "staging_slots": len(plan.verifier.staged),
@@ -147,8 +147,7 @@ def _takers(policy: LendingPolicy) -> str:
 def pinning_lines(plan: Plan) -> Iterator[str]:
     """What is pinned of the weights, and what windows do about the rest."""
     pack = plan.pack
-    pageable_bytes = pack.size_bytes - pack.pinned_bytes
-    yield f"          {format_bytes(pack.pinned_bytes)} of it pinned, {format_bytes(pageable_bytes)} pageable"
+    yield f"          {format_bytes(pack.pinned_bytes)} of it pinned, {format_bytes(pack.pageable_bytes)} pageable"
     if not plan.staged:
         blobs = f"{pack.num_pageable_blobs:,} experts and" if pack.num_pageable_blobs else "no expert,"
         yield f"          not pinned: {blobs} dense weights; all have a place on the card: windows are graphs"
@@ -201,7 +200,7 @@ def plan_lines(plan: Plan) -> list[str]:
         f"host      {format_bytes(plan.pack.size_bytes)} of weights, {format_bytes(plan.staging.size_bytes)} staging, "
         f"{format_bytes(plan.options.parked_bytes)} for parked conversations"
     )
-    if plan.pack.pinned_bytes < plan.pack.size_bytes:
+    if plan.pack.pageable_bytes:
         lines += pinning_lines(plan)
     if any(inventory.state_bytes):
         lines.append(

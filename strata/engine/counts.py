@@ -113,38 +113,43 @@ def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan,
     more: Counter[str] = Counter()
     classes = counts.scratch_classes
     for command in commands:
-        if isinstance(command, Fill) and command.target.extent == plan.verifier.window.result:
-            # The card counts its reads from 0 again.
-            more["told_reads"] = counts.staged_reads + more["staged_reads"] - counts.told_reads
-        if isinstance(command, Launch):
-            for write in command.writes:
-                if write.owner == SCRATCH:
-                    classes |= {write.extent.size_bytes}
-        elif not isinstance(command, Copy):
-            continue
-        if isinstance(command, Copy) and _is_ring_group(command, plan):
-            more["ring_entries"] += len(command.pairs)
-        elif isinstance(command, Copy) and command.stream is Stream.COPY:
-            for pair in command.pairs:
-                _count_copy(more, pair.target, is_lent=is_lent)
-        elif isinstance(command, Copy):
-            for pair in command.pairs:
-                if parked_bytes := _parked_bytes(pair.target, plan):
-                    more["parked_bytes"] += parked_bytes
-                if unparked_bytes := _parked_bytes(pair.source, plan):
-                    more["unparked_bytes"] += unparked_bytes
-        elif isinstance(command, Launch) and isinstance(command.args, ExpertsArgs):
-            owners = [read.owner for read in command.reads if isinstance(read, Access) and _is_blob(read)]
-            if command.stream is not Stream.PROMPT:  # a window's, which counts by itself what it finds in a slot
-                more["staged_reads"] += len(owners) if command.args.result is not None else 0
-                continue
-            hits = owners.count(CACHE)
-            more["expert_reads_hit"] += hits
-            more["expert_reads_missed"] += len(owners) - hits
+        match command:
+            case Fill() if command.target.extent == plan.verifier.window.result:
+                # The card counts its reads from 0 again.
+                more["told_reads"] = counts.staged_reads + more["staged_reads"] - counts.told_reads
+            case Copy() if _is_ring_group(command, plan):
+                more["ring_entries"] += len(command.pairs)
+            case Copy(stream=Stream.COPY):
+                for pair in command.pairs:
+                    _count_copy(more, pair.target, is_lent=is_lent)
+            case Copy():
+                for pair in command.pairs:
+                    if parked_bytes := _parked_bytes(pair.target, plan):
+                        more["parked_bytes"] += parked_bytes
+                    if unparked_bytes := _parked_bytes(pair.source, plan):
+                        more["unparked_bytes"] += unparked_bytes
+            case Launch():
+                for write in command.writes:
+                    if write.owner == SCRATCH:
+                        classes |= {write.extent.size_bytes}
+                _count_experts(more, command)
     if not any(more.values()) and classes == counts.scratch_classes:
         return counts
     sums = {name: getattr(counts, name) + number for name, number in more.items()}
     return replace(counts, scratch_classes=classes, **sums)
+
+
+def _count_experts(more: Counter[str], launch: Launch) -> None:
+    """A window counts by itself what it finds in a slot."""
+    if not isinstance(launch.args, ExpertsArgs):
+        return
+    owners = [read.owner for read in launch.reads if isinstance(read, Access) and _is_blob(read)]
+    if launch.stream is not Stream.PROMPT:
+        more["staged_reads"] += len(owners) if launch.args.result is not None else 0
+        return
+    hits = owners.count(CACHE)
+    more["expert_reads_hit"] += hits
+    more["expert_reads_missed"] += len(owners) - hits
 
 
 def _is_ring_group(copy: Copy, plan: Plan) -> bool:

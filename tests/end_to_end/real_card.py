@@ -97,7 +97,7 @@ def real_card(
         arena_bytes=arena_bytes,
         segment_bytes=options.segment_bytes or SEGMENT_BYTES,
         pack_bytes=plan.pack.size_bytes,
-        pageable_pack_bytes=plan.pack.size_bytes - plan.pack.pinned_bytes,
+        pageable_pack_bytes=plan.pack.pageable_bytes,
         staging_bytes=plan.staging.size_bytes,
         behind_bytes=plan.behind_bytes,
         parked_bytes=parked_space_bytes(plan),

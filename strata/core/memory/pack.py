@@ -35,6 +35,10 @@ class PackLayout:
         return home.end_bytes <= self.pinned_bytes
 
     @property
+    def pageable_bytes(self) -> int:
+        return self.size_bytes - self.pinned_bytes
+
+    @property
     def num_pageable_blobs(self) -> int:
         return sum(not self.is_pinned(home) for row in self.blobs for home in row)
 
