@@ -7,6 +7,7 @@ failure of the tree, kept with the decisions that led to it.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from fuzz.draw import Drawn, draw_world, geometry_that_lends
 from fuzz.garbage import swept_between_worlds
@@ -43,25 +44,47 @@ class Tally:
     pairs: Counter[Pair] = field(default_factory=Counter)
 
 
+class Chooser(Protocol):
+    """Which worlds are played, and which of them to their end."""
+
+    def wants(self, drawn: Drawn) -> bool:
+        """Asked once of each world that is drawn."""
+
+    def wants_end(self) -> bool:
+        """Asked of the world that is played, behind its last decision."""
+
+
+class Everything:
+    def wants(self, drawn: Drawn) -> bool:
+        return True
+
+    def wants_end(self) -> bool:
+        return True
+
+
+EVERYTHING = Everything()
+
+
 def run_seed(
     seed: int,
     tally: Tally,
     *,
     with_drawn_order: bool = True,
     with_all_loans: bool = True,
-    is_worth_an_end: Callable[[], bool] = lambda: True,
+    chooser: Chooser = EVERYTHING,
 ) -> Failure | None:
-    """One world, drawn from `seed`; see `draw_world`. `is_worth_an_end` is asked behind the last decision whether the
-    world is brought to its end."""
+    """One world, drawn from `seed`; see `draw_world`. What `chooser` does not want is not in the tally."""
     drawn: Drawn | None = None
     taken: list[Decision] = []
     try:
         drawn = draw_world(seed, with_drawn_order=with_drawn_order, with_all_loans=with_all_loans)
+        if not chooser.wants(drawn):
+            return None
         geometry = drawn.geometry
         others = (geometry.drafter_experts, geometry.work_bytes, geometry.short_read_tokens, geometry.num_swaps)
         is_plain = not any(others) and geometry.pinned_bytes is None
         is_counting_pairs = seed % PAIRS_EVERY == 0 and is_plain and not geometry.splits
-        driver = _run(drawn, taken, is_counting_pairs=is_counting_pairs, is_worth_an_end=is_worth_an_end)
+        driver = _run(drawn, taken, is_counting_pairs=is_counting_pairs, chooser=chooser)
     except Exception as error:  # whatever the core or a check raises is what a campaign looks for
         geometry = drawn.geometry if drawn else geometry_that_lends()
         failure = Failure(seed, type(error).__name__, str(error), geometry, tuple(taken))
@@ -82,14 +105,14 @@ def _run(
     *,
     is_recording: bool = False,
     is_counting_pairs: bool = False,
-    is_worth_an_end: Callable[[], bool] = lambda: True,
+    chooser: Chooser = EVERYTHING,
 ) -> AnyDriver:
     driver = make_world(drawn.geometry, is_recording=is_recording, is_counting_pairs=is_counting_pairs)
     drawer = drawn.drawer()
     for _ in range(drawn.num_decisions()):
         taken.append(drawer.draw(driver))
         driver.apply(taken[-1])
-    if is_worth_an_end():
+    if chooser.wants_end():
         driver.finish()
     return driver
 

@@ -18,9 +18,6 @@ from fuzz.reach import Reach
 
 RUN_CPU_SECONDS = 5.0
 """A run takes hundredths of a second; one that takes this long does not end."""
-WHOLE_RUNS, WHOLE_EVERY = 3, 4
-"""Of the worlds that do not reach the bug's line, the first few and one in so many more come to their end, which is
-three fifths of the work."""
 
 
 class Hung(AssertionError):
@@ -68,30 +65,29 @@ def _hang(signum: int, frame: FrameType | None) -> None:
 
 
 def _search(task: Task, deadline: float, reach: Reach) -> dict[str, Any]:
-    from fuzz.campaign import Tally, run_seed
+    from fuzz.campaign import EVERYTHING, Tally, run_seed
     from fuzz.garbage import swept_between_worlds
+    from fuzz.guide import Guide
 
-    tally, runs = Tally(), 0
+    tally, seed, chooser = Tally(), task.seed, Guide(reach) if task.mutants else EVERYTHING
     with swept_between_worlds() as sweep:
-        while time.process_time() < task.seconds and time.monotonic() < deadline and runs < task.max_runs:
+        while time.process_time() < task.seconds and time.monotonic() < deadline and tally.runs < task.max_runs:
             signal.setitimer(signal.ITIMER_VIRTUAL, RUN_CPU_SECONDS)
-            is_whole = not task.mutants or runs < WHOLE_RUNS or (task.seed + runs) % WHOLE_EVERY == 0
-            reach.forget()
             failure = run_seed(
-                task.seed + runs,
+                seed,
                 tally,
                 with_drawn_order=not task.is_at_once,
                 with_all_loans=not task.is_slots_only,
-                is_worth_an_end=lambda: is_whole or reach.in_world,  # noqa: B023  asked within this run
+                chooser=chooser,
             )
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-            runs += 1
+            seed += 1
             sweep()
             if failure is not None:
-                report: dict[str, Any] = {"detected": True, "runs": runs, "steps": tally.steps, "seed": failure.seed}
-                report |= {"kind": failure.kind, "message": failure.message}
+                report: dict[str, Any] = {"detected": True, "runs": tally.runs + 1, "steps": tally.steps}
+                report |= {"seed": failure.seed, "kind": failure.kind, "message": failure.message}
                 return report | ({"trace": _minimized(failure, task.mutants)} if task.is_minimizing else {})
-    return {"detected": False, "runs": runs, "steps": tally.steps}
+    return {"detected": False, "runs": tally.runs, "steps": tally.steps, "next_seed": seed}
 
 
 def _minimized(failure: Any, mutants: Sequence[Path]) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 from fuzz.child import Task, work
 from fuzz.planted import Mutant
 
-TURN_SECONDS = (1.0, 3.0, 10.0, 30.0, 90.0)
+TURN_SECONDS = (0.7, 1.5, 3.0, 6.0, 12.0, 30.0, 90.0)
 NUM_DIGESTS = 20
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(["fuzz.ahead"])
@@ -124,7 +124,8 @@ def _turn(seconds: float, budget: Budget, seed: int, pair: tuple[Mutant, Verdict
         return verdict
     try:
         mutant.changed(mutant.module_path.read_text(encoding="utf-8"))
-        report = run_child([mutant.path], seed=seed + verdict.runs, seconds=seconds, wall_seconds=left_seconds)
+        next_seed = verdict.report.get("next_seed", seed)
+        report = run_child([mutant.path], seed=next_seed, seconds=seconds, wall_seconds=left_seconds)
     except (ValueError, OSError, RuntimeError) as error:  # a bug that cannot be planted is not one that was found
         verdict.kind, verdict.message = "NotPlanted", str(error)
         return verdict
