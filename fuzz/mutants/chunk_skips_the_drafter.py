@@ -1,6 +1,6 @@
 """Chunks leave no cells for the drafter."""
 
 MODULE = "strata.core.serving.layers"
-FRAGMENT = "if chunk.layer == recipe.plan.inventory.num_layers and recipe.plan.draft is not None:"
-REPLACEMENT = "if False:"
+FRAGMENT = "if recipe.plan.draft is not None else ()"
+REPLACEMENT = "if False else ()"
 SOURCE = "docs/design.md, Drafts"

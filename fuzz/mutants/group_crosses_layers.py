@@ -1,6 +1,6 @@
 """A copy group takes blobs of the next layer along."""
 
 MODULE = "strata.core.serving.chunk"
-FRAGMENT = "lambda pair: pair[0] == layer, chunk.pending)"
-REPLACEMENT = "lambda pair: pair[0] >= layer, chunk.pending)"
+FRAGMENT = "for of_layer, expert in head if of_layer == layer)"
+REPLACEMENT = "for of_layer, expert in head if of_layer >= layer)"
 SOURCE = "lending.md 5, invariant 15"

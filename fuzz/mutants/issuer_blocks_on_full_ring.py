@@ -1,6 +1,6 @@
 """A group that would fill the ring is never issued."""
 
 MODULE = "strata.core.serving.chunk"
-FRAGMENT = "if len(experts) > chunk.ring.num_free:"
-REPLACEMENT = "if len(experts) >= chunk.ring.num_free:"
+FRAGMENT = "if len(experts) > ring.num_free:"
+REPLACEMENT = "if len(experts) >= ring.num_free:"
 SOURCE = "lending.md 5, invariant 15"

@@ -1,6 +1,6 @@
 """The longest common prefix ends one id too late."""
 
 MODULE = "strata.core.serving.prefix"
-FRAGMENT = "next((i for i in range(most) if"
-REPLACEMENT = "next((i + 1 for i in range(most) if"
+FRAGMENT = "next(compress(count(), map"
+REPLACEMENT = "next(compress(count(1), map"
 SOURCE = "lending.md 5, invariant 38"

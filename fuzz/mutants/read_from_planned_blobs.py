@@ -1,6 +1,6 @@
 """A read takes the blobs of the plan for those in the cache."""
 
 MODULE = "strata.core.serving.borrowing"
-FRAGMENT = "for slot in at.cache.slots if slot not in lent)"
-REPLACEMENT = "for slot in plan.slots if slot not in lent)"
+FRAGMENT = "at.cache.slots[: len(at.cache.slots) - num_lent])"
+REPLACEMENT = "plan.slots[: len(at.cache.slots) - num_lent])"
 SOURCE = "lending.md 2, address table"

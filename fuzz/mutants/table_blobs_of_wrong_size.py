@@ -1,6 +1,6 @@
 """Entries end where the blobs of another layer would."""
 
 MODULE = "strata.core.serving.table"
-FRAGMENT = "_resident(slot, sizes[slot.layer], owner)"
-REPLACEMENT = "_resident(slot, min(size for size in sizes if size), owner)"
+FRAGMENT = "slot.extent.offset_bytes, sizes[slot.layer], owner)"
+REPLACEMENT = "slot.extent.offset_bytes, min(size for size in sizes if size), owner)"
 SOURCE = "lending.md 2, stride"

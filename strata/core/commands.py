@@ -79,8 +79,9 @@ class CopyPair:
     target: Access | HostExtent
 
     def __post_init__(self) -> None:
-        assert isinstance(self.source, HostExtent) != isinstance(self.target, HostExtent), self
-        assert size_of(self.source) == size_of(self.target), self
+        host, card = (self.source, self.target) if isinstance(self.source, HostExtent) else (self.target, self.source)
+        assert isinstance(host, HostExtent) and isinstance(card, Access), self
+        assert host.size_bytes == card.extent.size_bytes, self
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Extent:
     def part(self, *, offset_bytes: int, size_bytes: int) -> "Extent":
         """A piece of this extent, `offset_bytes` from its start; overrunning it is our mistake."""
         assert offset_bytes >= 0 and offset_bytes + size_bytes <= self.size_bytes, (self, offset_bytes, size_bytes)
-        return Extent(self.offset_bytes + offset_bytes, size_bytes)
+        return self if size_bytes == self.size_bytes else Extent(self.offset_bytes + offset_bytes, size_bytes)
 
 
 class HostSpace(StrEnum):

@@ -87,9 +87,8 @@ class ModelInventory:
     @property
     def state_kinds(self) -> frozenset[StateKind]:
         """Every kind of state that some layer has."""
-        return frozenset(
-            StateKind.RECURRENT if self.is_recurrent(layer) else StateKind.KV for layer in range(self.num_layers)
-        )
+        kinds = {size > 0 for size in self.state_bytes} or {False}
+        return frozenset(StateKind.RECURRENT if is_recurrent else StateKind.KV for is_recurrent in kinds)
 
     def is_recurrent(self, layer: int) -> bool:
         return bool(self.state_bytes) and self.state_bytes[layer] > 0

@@ -1,10 +1,10 @@
 """What the runner counts of the acts and commands that it submits. Knows what they mean by owner and content alone."""
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from strata.core.commands import Access, Command, Copy, Fill, Launch, Map, Stream, Transfer
+from strata.core.commands import Access, Command, Copy, CopyPair, Fill, Launch, Map, Stream, Transfer
 from strata.core.extent import HostExtent, HostSpace
 from strata.core.lending.loan import CACHE, PROMPT
 from strata.core.lending.segments import Act
@@ -68,22 +68,23 @@ def cache_facts(now: RunnerCounts, then: RunnerCounts) -> CacheFacts:
     return CacheFacts(num_hits + num_misses, num_hits, now.num_swaps - then.num_swaps)
 
 
-def with_act(counts: RunnerCounts, act: Act, *, slab_bytes: int) -> RunnerCounts:
+def with_acts(counts: RunnerCounts, acts: Sequence[Act], *, slab_bytes: int) -> RunnerCounts:
     """Bytes pass to the prompt path from the cache, from the drafter, or, behind the arena, from nobody. `slab_bytes`:
     of what the cache gives to the read under way."""
-    if isinstance(act, Map):
-        return replace(counts, num_moves=counts.num_moves + 1)
-    if not isinstance(act, Transfer) or act.taker != PROMPT:
+    num_moves = sum(isinstance(act, Map) for act in acts)
+    lent = [act for act in acts if isinstance(act, Transfer) and act.taker == PROMPT]
+    if not num_moves and not lent:
         return counts
-    if act.giver == BLOCK:
-        return replace(counts, num_rooms=counts.num_rooms + 1)
-    if act.giver != CACHE:
-        return replace(counts, num_segment_loans=counts.num_segment_loans + 1)
+    slots_bytes = [act.extent.size_bytes for act in lent if act.giver == CACHE]
+    num_rooms = sum(act.giver == BLOCK for act in lent)
     return replace(
         counts,
-        num_loans=counts.num_loans + 1,
-        lent_bytes=counts.lent_bytes + act.extent.size_bytes,
-        slab_bytes=counts.slab_bytes + slab_bytes,
+        num_moves=counts.num_moves + num_moves,
+        num_rooms=counts.num_rooms + num_rooms,
+        num_segment_loans=counts.num_segment_loans + len(lent) - num_rooms - len(slots_bytes),
+        num_loans=counts.num_loans + len(slots_bytes),
+        lent_bytes=counts.lent_bytes + sum(slots_bytes),
+        slab_bytes=counts.slab_bytes + slab_bytes * len(slots_bytes),
     )
 
 
@@ -110,40 +111,30 @@ def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan,
     slot of the cache is, exchange blobs in it; prompt launches name their blobs. The drafter is the layer behind the
     last. What goes to parked memory or comes from it is a conversation; behind the bytes for those, it is a checkpoint.
     """
-    more: Counter[str] = Counter()
+    more = defaultdict[str, int](int)
     classes = counts.scratch_classes
     for command in commands:
-        match command:
-            case Fill() if command.target.extent == plan.verifier.window.result:
-                # The card counts its reads from 0 again.
-                more["told_reads"] = counts.staged_reads + more["staged_reads"] - counts.told_reads
-            case Copy() if _is_ring_group(command, plan):
-                more["ring_entries"] += len(command.pairs)
-            case Copy(stream=Stream.COPY):
-                for pair in command.pairs:
-                    _count_copy(more, pair.target, is_lent=is_lent)
-            case Copy():
-                for pair in command.pairs:
-                    if parked_bytes := _parked_bytes(pair.target, plan):
-                        more["parked_bytes"] += parked_bytes
-                    if unparked_bytes := _parked_bytes(pair.source, plan):
-                        more["unparked_bytes"] += unparked_bytes
-            case Launch():
-                for write in command.writes:
-                    if write.owner == SCRATCH:
-                        classes |= {write.extent.size_bytes}
-                _count_experts(more, command)
+        if isinstance(command, Launch):
+            classes |= {write.extent.size_bytes for write in command.writes if write.owner == SCRATCH}
+            _count_experts(more, command)
+        elif isinstance(command, Copy):
+            _count_copies(more, command, plan, is_lent=is_lent)
+        elif isinstance(command, Fill) and command.target.extent == plan.verifier.window.result:
+            # The card counts its reads from 0 again.
+            more["told_reads"] = counts.staged_reads + more["staged_reads"] - counts.told_reads
     if not any(more.values()) and classes == counts.scratch_classes:
         return counts
     sums = {name: getattr(counts, name) + number for name, number in more.items()}
     return replace(counts, scratch_classes=classes, **sums)
 
 
-def _count_experts(more: Counter[str], launch: Launch) -> None:
+def _count_experts(more: dict[str, int], launch: Launch) -> None:
     """A window counts by itself what it finds in a slot."""
     if not isinstance(launch.args, ExpertsArgs):
         return
-    owners = [read.owner for read in launch.reads if isinstance(read, Access) and _is_blob(read)]
+    owners = [
+        read.owner for read in launch.reads if isinstance(read, Access) and (read.content or "").startswith("blob ")
+    ]
     if launch.stream is not Stream.PROMPT:
         more["staged_reads"] += len(owners) if launch.args.result is not None else 0
         return
@@ -152,15 +143,25 @@ def _count_experts(more: Counter[str], launch: Launch) -> None:
     more["expert_reads_missed"] += len(owners) - hits
 
 
-def _is_ring_group(copy: Copy, plan: Plan) -> bool:
+def _count_copies(more: dict[str, int], copy: Copy, plan: Plan, *, is_lent: bool) -> None:
     """Groups that fill the ring do nothing else, and carry blobs of the trunk; a read has hundreds of them."""
-    first = copy.pairs[0].target
-    if copy.stream is not Stream.COPY or isinstance(first, HostExtent) or first.owner != PROMPT:
+    if copy.stream is not Stream.COPY:
+        for pair in copy.pairs:
+            _count_parked(more, pair, plan)
+    elif _is_ring_slot(copy.pairs[0].target, plan):
+        more["ring_entries"] += len(copy.pairs)
+    else:
+        for pair in copy.pairs:
+            _count_home(more, pair.target, is_lent=is_lent)
+
+
+def _is_ring_slot(target: Access | HostExtent, plan: Plan) -> bool:
+    if isinstance(target, HostExtent) or target.owner != PROMPT:
         return False
-    return not _is_blob_of(first, plan.inventory.num_layers)
+    return not _is_blob_of(target, plan.inventory.num_layers)
 
 
-def _count_copy(more: Counter[str], target: Access | HostExtent, *, is_lent: bool) -> None:
+def _count_home(more: dict[str, int], target: Access | HostExtent, *, is_lent: bool) -> None:
     if isinstance(target, HostExtent):
         return
     size_bytes = target.extent.size_bytes
@@ -175,14 +176,12 @@ def _count_copy(more: Counter[str], target: Access | HostExtent, *, is_lent: boo
         more["room_bytes"] += size_bytes
 
 
-def _parked_bytes(side: Access | HostExtent, plan: Plan) -> int:
-    if not isinstance(side, HostExtent) or side.space is not HostSpace.PARKED:
-        return 0
-    return side.size_bytes if side.end_bytes <= plan.options.parked_bytes else 0
-
-
-def _is_blob(access: Access) -> bool:
-    return access.content is not None and access.content.startswith("blob ")
+def _count_parked(more: dict[str, int], pair: CopyPair, plan: Plan) -> None:
+    is_leaving = isinstance(pair.target, HostExtent)
+    host = pair.target if is_leaving else pair.source
+    assert isinstance(host, HostExtent), pair
+    if host.space is HostSpace.PARKED and host.end_bytes <= plan.options.parked_bytes:
+        more["parked_bytes" if is_leaving else "unparked_bytes"] += host.size_bytes
 
 
 def _is_blob_of(access: Access, layer: int) -> bool:

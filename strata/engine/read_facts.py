@@ -22,7 +22,7 @@ def with_takeover(read: ReadFacts, state: State) -> ReadFacts:
 
 def with_geometry(read: ReadFacts, state: State, plan: Plan) -> ReadFacts:
     """How the request is read, once that is decided."""
-    if isinstance(state, ShortReading):
+    if isinstance(state, ShortReading) and not read.window_rows:
         return replace(read, window_rows=plan.verifier.max_rows)
     if read.chunk_tokens or not isinstance(state, Lending | Reading):
         return read

@@ -52,7 +52,7 @@ from strata.core.serving.swapping import brings_reads
 from strata.core.serving.windows import most_drafts
 from strata.core.units import MIB
 from strata.device import Device, DeviceStatistics
-from strata.engine.counts import CacheFacts, RunnerCounts, cache_facts, with_act, with_commands, with_window
+from strata.engine.counts import CacheFacts, RunnerCounts, cache_facts, with_acts, with_commands, with_window
 from strata.engine.graphs import start_graphs, touching
 from strata.engine.lookup import LOOK_BACK_TOKENS, look_up
 from strata.engine.read_facts import with_geometry, with_takeover
@@ -315,18 +315,19 @@ class Runner:
         self._num_acts = 0
         for upload in orders.uploads:
             self._device.host(upload.target)[:] = upload.data
-        for act in orders.acts:
-            self._device.submit((act,))
-            self._num_acts += 1
-            self._counts = with_act(self._counts, act, slab_bytes=self._read.slab_bytes)
+        try:
+            for act in orders.acts:
+                self._device.submit((act,))
+                self._num_acts += 1
+        finally:
+            taken = orders.acts[: self._num_acts]
+            self._counts = with_acts(self._counts, taken, slab_bytes=self._read.slab_bytes)
         self._device.submit(orders.commands)
-        result = self._recipe.plan.verifier.window.result
-        had_classes = self._counts.scratch_classes
+        result, had_classes = self._recipe.plan.verifier.window.result, self._counts.scratch_classes
         is_lent = self._state.at.loan is not None
         self._counts = with_commands(self._counts, orders.commands, self._recipe.plan, is_lent=is_lent)
-        for command in orders.commands:
-            if isinstance(command, Fill) and command.target.extent == result:
-                self._window_words = (0, 0)  # the card counts its expert reads from 0 again
+        if any(isinstance(command, Fill) and command.target.extent == result for command in orders.commands):
+            self._window_words = (0, 0)  # the card counts its expert reads from 0 again
         for size_bytes in sorted(self._counts.scratch_classes - had_classes):
             if size_bytes >= TOLD_SCRATCH_BYTES:
                 log.info("prefill scratch: device 0 takes a new %d MiB buffer", size_bytes // MIB)

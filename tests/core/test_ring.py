@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.core.memory.ring import Ring, consume_group, issue_group
+from strata.core.memory.ring import Ring, consume_groups, issue_group
 
 
 @given(num_slots=st.integers(1, 40), wishes=st.lists(st.integers(1, 16), max_size=60), data=st.data())
@@ -13,7 +13,7 @@ def test_entry_k_uses_slot_k_mod_n_and_waits_for_exactly_its_last_readers(num_sl
         num_entries = min(wish, ring.max_group_entries)
         while ring.num_free < num_entries or (flight and data.draw(st.booleans())):
             group = flight.pop(0)
-            ring = consume_group(ring, group)
+            ring = consume_groups(ring, [group])
             for slot in group.slots:
                 last_reader[slot] = group.used_event
         first = ring.num_issued
@@ -66,7 +66,7 @@ def test_a_ring_that_narrows_never_shares_a_slot_and_leaves_the_others_alone(
 
 def read(ring, group, last_reader):
     behind = [group.used_event if slot in group.slots else event for slot, event in enumerate(last_reader)]
-    return consume_group(ring, group), behind
+    return consume_groups(ring, [group]), behind
 
 
 @given(num_slots=st.integers(2, 30), num_issued=st.integers(0, 90), num_entries=st.integers(0, 400))

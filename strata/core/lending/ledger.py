@@ -31,6 +31,7 @@ class Ledger:
         ledger = self
         for transfer in transfers:
             ledger = ledger._moved(transfer)
+        ledger.check()
         return ledger
 
     def is_owner(self, owner: str, extent: Extent) -> bool:
@@ -49,7 +50,7 @@ class Ledger:
         for holding in self.holdings:
             pieces += _without(holding, transfer.extent)
         pieces.append(Holding(transfer.extent, transfer.taker))
-        return Ledger(_joined(sorted(pieces, key=lambda holding: holding.extent)))
+        return Ledger(_joined(sorted(pieces, key=lambda holding: holding.extent.offset_bytes)))
 
 
 def _joined(holdings: list[Holding]) -> tuple[Holding, ...]:
@@ -66,8 +67,8 @@ def _joined(holdings: list[Holding]) -> tuple[Holding, ...]:
 
 def _without(holding: Holding, gone: Extent) -> list[Holding]:
     """What is left of `holding` to either side of `gone`."""
-    if not holding.extent.overlaps(gone):
-        return [holding]
     start, end = holding.extent.offset_bytes, holding.extent.end_bytes
+    if end <= gone.offset_bytes or gone.end_bytes <= start:
+        return [holding]
     sides = ((start, min(end, gone.offset_bytes)), (max(start, gone.end_bytes), end))
     return [Holding(Extent(first, last - first), holding.owner) for first, last in sides if last > first]

@@ -46,13 +46,13 @@ class Backing:
 
     def after(self, acts: Iterable[Act]) -> "Backing":
         """Once `acts` have taken place. Segments beyond the zone never move."""
-        places = list(self.places)
+        places, backed = list(self.places), {place: index for index, place in enumerate(self.places)}
         for act in acts:
             if isinstance(act, Map):
                 assert places[act.segment_index] is None, (act, self)
-                places[act.segment_index] = act.extent
+                places[act.segment_index], backed[act.extent] = act.extent, act.segment_index
             elif isinstance(act, Unmap):
-                places[places.index(act.extent)] = None
+                places[backed.pop(act.extent)] = None
         return Backing(tuple(places))
 
 

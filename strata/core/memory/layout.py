@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from strata.core.commands import Access
 from strata.core.extent import Extent
 from strata.core.inventory import ModelInventory
-from strata.core.memory.bump import Bump
+from strata.core.memory.bump import Bump, Gauge
 from strata.core.memory.scratch import SCRATCH, SLAB_OWNER, carve_scratch
 from strata.core.memory.shapes import PlanOptions
 from strata.core.programs import HEADER_BYTES, RESULT_BYTES, DraftBuffers, PassBuffers, WindowBuffers
@@ -132,7 +132,7 @@ def carve_prompt(
 
 def price_prompt(inventory: ModelInventory, *, chunk_tokens: int, ring_slots: int, has_slab: bool) -> int:
     """Bytes that `carve_prompt` takes on the 256-byte grid, those of the slab with it."""
-    bump, scratch = Bump(), None if has_slab else Extent(0, 0)
+    bump, scratch = Gauge(), None if has_slab else Extent(0, 0)
     carve_prompt(bump, inventory, chunk_tokens=chunk_tokens, ring_slots=ring_slots, scratch=scratch)
     return bump.offset_bytes
 

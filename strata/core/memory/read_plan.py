@@ -8,6 +8,7 @@ chosen layout does not need are not lent. The room is not in this sum: its slots
 planned without it (`lending.md` 6).
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -98,11 +99,4 @@ def chunks_to_try(options: PlanOptions, path_tokens: int) -> Iterator[int]:
 
 def _fewest_lent(lendable: Lendable, needed_bytes: int) -> int:
     """How many slots must be lent to have `needed_bytes`, which all that may be lent together have."""
-    low, high = 0, lendable.max_lent
-    while low < high:
-        middle = (low + high) // 2
-        if lendable.extent_of(middle).size_bytes >= needed_bytes:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return bisect_left(range(lendable.max_lent), needed_bytes, key=lambda num: lendable.extent_of(num).size_bytes)

@@ -12,6 +12,7 @@ that the room's may go home behind the last entry, while what it carries is comp
     slots    0 1 2 3 0 1 2 3 0 1 0 1 0 1      num_kept = 2, narrows_at = 8
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from strata.core.commands import MAX_COPY_GROUP
@@ -93,22 +94,18 @@ def issue_group(ring: Ring, *, num_entries: int) -> tuple[Ring, RingGroup]:
     slots = tuple(ring.slot(ring.num_issued + i) for i in range(num_entries))
     # At most num_slots groups are in flight, so an event name comes round only after all its waits were issued.
     name = ring.num_groups % ring.num_slots
-    group = RingGroup(
-        first_entry=ring.num_issued,
-        num_entries=num_entries,
-        slots=slots,
-        copied_event=f"copied {name}",
-        used_event=f"used {name}",
-        waits=tuple(dict.fromkeys(readers[slot] for slot in slots if readers[slot])),
-    )
+    waits = tuple(dict.fromkeys(readers[slot] for slot in slots if readers[slot]))
+    group = RingGroup(ring.num_issued, num_entries, slots, f"copied {name}", f"used {name}", waits)
     taken = replace(ring, num_issued=ring.num_issued + num_entries, num_groups=ring.num_groups + 1, readers=readers)
     return taken, group
 
 
-def consume_group(ring: Ring, group: RingGroup) -> Ring:
-    """The group's reader has been issued: its slots may be copied into again, behind `used_event`."""
-    assert group.first_entry == ring.num_consumed, (ring, group)
-    readers = list(ring.readers)
-    for slot in group.slots:
-        readers[slot] = group.used_event
-    return replace(ring, num_consumed=ring.num_consumed + group.num_entries, readers=tuple(readers))
+def consume_groups(ring: Ring, groups: Iterable[RingGroup]) -> Ring:
+    """The reader of `groups` has been issued: their slots may be copied into again, behind their `used_event`."""
+    num_consumed, readers = ring.num_consumed, list(ring.readers)
+    for group in groups:
+        assert group.first_entry == num_consumed, (ring, group)
+        num_consumed += group.num_entries
+        for slot in group.slots:
+            readers[slot] = group.used_event
+    return replace(ring, num_consumed=num_consumed, readers=tuple(readers))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from strata.core.commands import Access
 from strata.core.inventory import ModelInventory
-from strata.core.memory.bump import Bump
+from strata.core.memory.bump import Bump, Gauge
 from strata.core.units import KIB
 from strata.core.workspace import price_workspaces
 
@@ -39,6 +39,6 @@ def carve_scratch(bump: Bump, inventory: ModelInventory, *, chunk_tokens: int, o
 
 def price_scratch(inventory: ModelInventory, *, chunk_tokens: int) -> int:
     """Bytes that `carve_scratch` takes."""
-    bump = Bump()
+    bump = Gauge()
     carve_scratch(bump, inventory, chunk_tokens=chunk_tokens, owner=SCRATCH)
     return bump.offset_bytes

@@ -36,8 +36,8 @@ EARLY_SLOTS = 32
 
 def kept_blobs(plan: Plan, at: Standing) -> Residents:
     """Blobs that a read may still read from the cache."""
-    lent = frozenset(at.loan.slots if at.loan else ())
-    return resident_blobs(plan, (slot for slot in at.cache.slots if slot not in lent))
+    num_lent = len(at.loan.slots) if at.loan else 0
+    return resident_blobs(plan, at.cache.slots[: len(at.cache.slots) - num_lent])
 
 
 def clear_lent(plan: Plan, places: Addresses, at: Standing) -> Orders:

@@ -47,11 +47,10 @@ class Checkpoints:
 
     def kept(self, num_tokens: int) -> "Checkpoints":
         """What is left once cells from `num_tokens` on hold nothing that is known."""
-        if not self.listed and self.arriving is None:
-            return self
         arriving = self.arriving if self.arriving and self.arriving.position <= num_tokens else None
         listed = tuple(each for each in self.listed if each.position <= num_tokens)
-        return replace(self, listed=listed, arriving=arriving)
+        is_whole = arriving is self.arriving and len(listed) == len(self.listed)
+        return self if is_whole else replace(self, listed=listed, arriving=arriving)
 
     def wanted(self, prompt_ids: tuple[int, ...], turn_ends: frozenset[int]) -> tuple[int, ...]:
         """Cuts of what is read of a prompt, all but its last token, at which the read leaves a state: as many as there

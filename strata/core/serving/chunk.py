@@ -11,7 +11,7 @@ ask the router first and stage only the experts it chose.
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice, takewhile
+from itertools import takewhile
 
 from strata.core.commands import Access, Command, Copy, CopyPair, Record, Stream, Wait
 from strata.core.extent import Extent, HostExtent
@@ -19,7 +19,7 @@ from strata.core.lending.loan import PROMPT
 from strata.core.lending.room import Room
 from strata.core.memory.layout import INT64_BYTES, PromptLayout
 from strata.core.memory.planner import Plan
-from strata.core.memory.ring import Ring, RingGroup, consume_group, issue_group
+from strata.core.memory.ring import Ring, RingGroup, consume_groups, issue_group
 from strata.core.memory.shapes import STREAM_ALL_TOKENS
 from strata.core.serving.launches import (
     Lane,
@@ -94,42 +94,41 @@ def open_chunk(
 
 
 def _list(chunk: ChunkState, pairs: list[tuple[int, int]]) -> ChunkState:
-    """Append `pairs` to the entries of this chunk; the slot of each is known from its place in the order."""
+    """`pairs` come next, and all entries before are read; the slot of each is known from its place in the order."""
+    assert not chunk.pending and not chunk.flight, chunk
     first = chunk.first_entry + chunk.num_listed
-    slot_of = dict(chunk.slot_of)
-    slot_of.update({pair: chunk.ring.slot(first + i) for i, pair in enumerate(pairs)})
-    return replace(
-        chunk, pending=chunk.pending + tuple(pairs), slot_of=slot_of, num_listed=chunk.num_listed + len(pairs)
-    )
+    slot_of = {pair: chunk.ring.slot(first + i) for i, pair in enumerate(pairs)}
+    return replace(chunk, pending=tuple(pairs), slot_of=slot_of, num_listed=chunk.num_listed + len(pairs))
 
 
 def read_experts(
     recipe: Recipe, chunk: ChunkState, places: Addresses, wanted: tuple[int, ...]
 ) -> tuple[ChunkState, tuple[Upload, ...], tuple[Command, ...]]:
-    """Everything between router and combine of `chunk.layer`, combine included, for the experts `wanted` (sorted)."""
+    """Everything between router and combine of `chunk.layer`, combine included, for the experts `wanted` (sorted). The
+    chunk is at the next layer then."""
     plan, layer, lane = recipe.plan, chunk.layer, prompt_lane(chunk.layout)
+    row = address_row(chunk.layout.addresses, plan, layer=layer)
+    uploads: tuple[Upload, ...] = ()
+    commands: list[Command] = []
     if not chunk.is_streaming:
         chunk = _list(chunk, [(layer, expert) for expert in wanted if (layer, expert) not in chunk.resident])
-    row = address_row(chunk.layout.addresses, plan, layer=layer)
-    rows = [] if chunk.is_streaming else [address_rows(plan, chunk, places, wanted)]
-    pairs = tuple(CopyPair(staged, Access(target, PROMPT)) for _, (staged, target) in rows)
-    commands: list[Command] = [Copy(Stream.PROMPT, pairs)] if pairs else []
+        upload, (staged, target) = address_rows(plan, chunk, places, wanted)
+        uploads, commands = (upload,), [Copy(Stream.PROMPT, (CopyPair(staged, Access(target, PROMPT)),))]
     if recipe.has_shared_expert(layer):
         commands.append(launch_shared_expert(recipe, lane, layer=layer, rows=chunk.rows))
     here = tuple(expert for expert in wanted if (layer, expert) in chunk.resident)
     if here:
         blobs = tuple(chunk.resident[layer, expert] for expert in here)
         commands.append(launch_placed_experts(lane, layer=layer, rows=chunk.rows, experts=here, row=row, blobs=blobs))
-    while True:
-        chunk, copies = run_ahead(plan, chunk)
-        commands += copies
-        if not chunk.flight or chunk.flight[0].layer != layer:
-            break
-        chunk, reads = _consume(lane, chunk, row)
-        commands += reads
+    chunk, copies = run_ahead(plan, chunk)
+    while chunk.flight and chunk.flight[0].layer == layer:
+        num_read, reads = _read(lane, chunk, row)
+        commands += copies + reads
+        chunk, copies = run_ahead(plan, chunk, num_read=num_read)
+    commands += copies
     assert not chunk.pending or chunk.pending[0][0] > layer, chunk
     commands.append(launch_combine(recipe, lane, layer=layer, rows=chunk.rows))
-    return chunk, tuple(upload for upload, _ in rows), tuple(commands)
+    return replace(chunk, layer=layer + 1), uploads, tuple(commands)
 
 
 def address_rows(
@@ -150,33 +149,37 @@ def address_rows(
     return Upload(staged, data), (staged, chunk.layout.addresses.part(offset_bytes=start_bytes, size_bytes=len(data)))
 
 
-def run_ahead(plan: Plan, chunk: ChunkState) -> tuple[ChunkState, list[Command]]:
-    """Issue copy groups while the ring has room for the next whole group. A group never crosses a layer."""
+def run_ahead(plan: Plan, chunk: ChunkState, *, num_read: int = 0) -> tuple[ChunkState, list[Command]]:
+    """Issue copy groups while the ring has room for the next whole group, now that the reader of the first `num_read`
+    in flight is ordered. A group never crosses a layer."""
     commands: list[Command] = []
-    while chunk.pending:
-        layer = chunk.pending[0][0]
-        head = takewhile(lambda pair: pair[0] == layer, chunk.pending)  # noqa: B023  consumed on the next line
-        experts = tuple(expert for _, expert in islice(head, chunk.ring.max_group_entries))
-        if len(experts) > chunk.ring.num_free:
+    pending, flight, num_taken = chunk.pending, list(chunk.flight[num_read:]), 0
+    ring = consume_groups(chunk.ring, [batch.group for batch in chunk.flight[:num_read]]) if num_read else chunk.ring
+    sizes = plan.inventory.blob_bytes
+    while num_taken < len(pending):
+        layer = pending[num_taken][0]
+        head = pending[num_taken : num_taken + ring.max_group_entries]
+        experts = tuple(expert for of_layer, expert in head if of_layer == layer)
+        if len(experts) > ring.num_free:
             break
-        ring, group = issue_group(chunk.ring, num_entries=len(experts))
-        blobs = tuple(
-            _ring_access(plan, chunk.layout, layer, expert, slot)
-            for expert, slot in zip(experts, group.slots, strict=True)
-        )
-        batch = Batch(layer, experts, group, blobs)
-        chunk = replace(chunk, ring=ring, pending=chunk.pending[len(experts) :], flight=(*chunk.flight, batch))
+        ring, group = issue_group(ring, num_entries=len(experts))
+        names = (blob_content(layer, expert) for expert in experts)
+        slots = (chunk.layout.ring[slot].part(offset_bytes=0, size_bytes=sizes[layer]) for slot in group.slots)
+        blobs = tuple(Access(slot, PROMPT, name) for slot, name in zip(slots, names, strict=True))
+        flight.append(Batch(layer, experts, group, blobs))
+        num_taken += len(experts)
         commands += [Wait(Stream.COPY, event) for event in group.waits]
-        pairs = tuple(
-            CopyPair(plan.pack.blobs[layer][expert], blob) for expert, blob in zip(experts, blobs, strict=True)
-        )
+        homes = (plan.pack.blobs[layer][expert] for expert in experts)
+        pairs = tuple(CopyPair(home, blob) for home, blob in zip(homes, blobs, strict=True))
         commands += [Copy(Stream.COPY, pairs), Record(Stream.COPY, group.copied_event)]
+    if num_taken or num_read:
+        chunk = replace(chunk, ring=ring, pending=pending[num_taken:], flight=tuple(flight))
     return chunk, commands
 
 
-def _consume(lane: Lane, chunk: ChunkState, row: Extent) -> tuple[ChunkState, list[Command]]:
-    """What the layer has left is read by as few launches as the ring allows, all of about one size: the host takes as
-    long to order a launch as the link for a dozen blobs."""
+def _read(lane: Lane, chunk: ChunkState, row: Extent) -> tuple[int, list[Command]]:
+    """The next launch, and how many groups it reads. What the layer has left is read by as few launches as the ring
+    allows, all of about one size: the host takes as long to order a launch as the link for a dozen blobs."""
     batches = [batch for batch in chunk.flight if batch.layer == chunk.layer]
     num_pending = sum(1 for _ in takewhile(lambda pair: pair[0] == chunk.layer, chunk.pending))
     num_left = len(batches) + -(-num_pending // chunk.ring.max_group_entries)
@@ -185,16 +188,8 @@ def _consume(lane: Lane, chunk: ChunkState, row: Extent) -> tuple[ChunkState, li
     experts = tuple(expert for batch in batches for expert in batch.experts)
     blobs = tuple(blob for batch in batches for blob in batch.blobs)
     launch = launch_placed_experts(lane, layer=chunk.layer, rows=chunk.rows, experts=experts, row=row, blobs=blobs)
-    ring = chunk.ring
-    for batch in batches:
-        ring = consume_group(ring, batch.group)
-    return replace(chunk, ring=ring, flight=chunk.flight[len(batches) :]), [
+    return len(batches), [
         *(Wait(lane.stream, batch.group.copied_event) for batch in batches),
         launch,
         *(Record(lane.stream, batch.group.used_event) for batch in batches),
     ]
-
-
-def _ring_access(plan: Plan, layout: PromptLayout, layer: int, expert: int, slot: int) -> Access:
-    extent = layout.ring[slot].part(offset_bytes=0, size_bytes=plan.inventory.blob_bytes[layer])
-    return Access(extent, PROMPT, blob_content(layer, expert))

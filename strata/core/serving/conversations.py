@@ -124,19 +124,15 @@ def plan_takeover(
         restore, read_from = best, best.session.read_from(prompt_ids, kinds)
     if isinstance(restore, Checkpoint):
         kept = restore.position
-    counts, after, park = parked.counts, parked, None
+    after, park = parked, None
     num_usable = max(kept, session.usable(prompt_ids, kinds))
     if parked.size_bytes and _is_worth_parking(session, num_usable, parked.listed, kinds):
-        found = _make_room(parked, session, kinds, size_bytes=size_of(len(session.ids)), needed=restore)
-        if found is None:
-            counts = replace(counts, num_lost=counts.num_lost + 1)
-        else:
-            after, park = found
-            counts = after.counts
-    counts = replace(counts, num_hits=counts.num_hits + isinstance(restore, Parked))
+        after, park = _make_room(parked, session, kinds, size_bytes=size_of(len(session.ids)), needed=restore)
+    if isinstance(restore, Parked):
+        after = replace(after, counts=replace(after.counts, num_hits=after.counts.num_hits + 1))
     if is_reread and restore is not None:
-        return replace(after, counts=counts), Takeover(0, 0, park)
-    return replace(after, counts=counts), Takeover(kept, read_from, park, restore)
+        return after, Takeover(0, 0, park)
+    return after, Takeover(kept, read_from, park, restore)
 
 
 def _is_worth_parking(session: Session, num_usable: int, listed: Sequence[Parked], kinds: Kinds) -> bool:
@@ -148,15 +144,15 @@ def _is_worth_parking(session: Session, num_usable: int, listed: Sequence[Parked
 
 def _make_room(
     parked: ParkedConversations, session: Session, kinds: Kinds, *, size_bytes: int, needed: Parked | Checkpoint | None
-) -> tuple[ParkedConversations, Parked] | None:
+) -> tuple[ParkedConversations, Parked | None]:
     """A place for `session`, and who is left. A copy that has little beyond `session`, as of an earlier turn, goes in
-    any case; None, and nobody goes, where even an empty space with `needed` in it has no gap of that size."""
+    any case; there is none, and nobody goes, where even an empty space with `needed` in it has no gap of that size."""
     left = [other for other in parked.listed if other is needed or not _is_spare(other, session, kinds)]
     victims = [other for other in left if other is not needed]
     num_evicted = 0
     while (offset_bytes := _first_gap(left, parked.size_bytes, size_bytes)) is None:
         if not victims:
-            return None
+            return replace(parked, counts=replace(parked.counts, num_lost=parked.counts.num_lost + 1)), None
         left.remove(victims.pop(0))
         num_evicted += 1
     counts = replace(parked.counts, num_evicted=parked.counts.num_evicted + num_evicted)

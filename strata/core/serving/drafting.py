@@ -76,8 +76,7 @@ def _fill(
         lane = replace(lane, buffers=replace(lane.buffers, header=header.extent))
     kv, filling = Access(recipe.plan.kv[-1], "kv"), lane.of(programs.DRAFT_KV)
     args = LayerArgs(recipe.plan.inventory.num_layers, rows, filling.buffers, kv.extent)
-    weights = of_pass.weights_read(recipe, programs.DRAFT_KV, args.layer)
-    reads = (header, lane.rows_of(lane.buffers.hidden, rows), kv, *weights)
+    reads = (header, lane.rows_of(lane.buffers.hidden, rows), kv, *recipe.reads[programs.DRAFT_KV, args.layer])
     writes = (kv, lane.rows_of(lane.buffers.attention, rows), *filling.scratch)
     fill = Launch(lane.stream, programs.DRAFT_KV, args, reads, writes)
     return _launch_input(recipe, lane, tokens, hidden, rows=rows, source=source, behind=behind), fill
@@ -93,7 +92,7 @@ def _launch_input(
     header = (_own_header(recipe),) if source else ()
     places = (source.extent if source else None, behind, kept[0].extent if kept else None)
     args = DraftInputArgs(rows, lane.buffers, tokens.extent, hidden.extent, is_own, *places)
-    reads = (tokens, hidden, *((source,) if source else ()), *of_pass.weights_read(recipe, programs.DRAFT_INPUT, None))
+    reads = (tokens, hidden, *((source,) if source else ()), *recipe.reads[programs.DRAFT_INPUT, None])
     writes = (own, lane.rows_of(lane.buffers.normed, rows), *header, *kept, *lane.scratch)
     return Launch(lane.stream, programs.DRAFT_INPUT, args, reads, writes)
 
@@ -145,7 +144,7 @@ def _draft_head(recipe: Recipe, draft: DraftLayout, *, step: int, rows: int) -> 
     probability = recipe.plan.verifier.window.result.part(offset_bytes=word, size_bytes=INT64_BYTES)
     hidden, normed = (lane.rows_of(extent, rows) for extent in (lane.buffers.hidden, lane.buffers.normed))
     args = DraftHeadArgs(rows, lane.buffers, draft.draft, token.extent, probability)
-    reads = (hidden, *of_pass.weights_read(recipe, programs.DRAFT_HEAD, None))
+    reads = (hidden, *recipe.reads[programs.DRAFT_HEAD, None])
     writes = (token, trunk.whole(probability), hidden, normed, lane.whole(draft.draft.logits), *lane.scratch)
     return Launch(lane.stream, programs.DRAFT_HEAD, args, reads, writes)
 

@@ -6,6 +6,7 @@ Every launch declares exactly the rows it touches.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TypeVar
 
 from strata.core import programs
@@ -23,10 +24,18 @@ DenseReads = Mapping[tuple[str, int | None], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The plan, and what each program of this model reads beside its buffers."""
+    """The plan, and what each program of this model reads beside its buffers; `reads`: where that lies, of programs
+    for which it is on this card."""
 
     plan: Plan
     dense_reads: DenseReads
+    reads: Mapping[tuple[str, int | None], tuple[Access, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        owners, weights = self.plan.owners, self.plan.weights.items()
+        places = {name: Access(extent, owners[name], weight_content(name)) for name, extent in weights}
+        here = {key: names for key, names in self.dense_reads.items() if places.keys() >= {*names}}
+        object.__setattr__(self, "reads", {key: tuple(places[name] for name in names) for key, names in here.items()})
 
     def is_moe(self, layer: int) -> bool:
         return self.plan.inventory.blob_bytes[layer] > 0
@@ -57,11 +66,12 @@ class Lane:
 
     def rows_of(self, extent: Extent, rows: int) -> Access:
         """The first `rows` of the buffer's max_rows rows."""
-        row_bytes = extent.size_bytes // self.buffers.max_rows
-        return Access(extent.part(offset_bytes=0, size_bytes=rows * row_bytes), self.owner)
+        assert rows <= self.buffers.max_rows, (rows, self.buffers)
+        size_bytes = rows * (extent.size_bytes // self.buffers.max_rows)
+        return _access(extent.offset_bytes, size_bytes, self.owner)
 
     def whole(self, extent: Extent) -> Access:
-        return Access(extent, self.owner)
+        return _access(extent.offset_bytes, extent.size_bytes, self.owner)
 
     @property
     def scratch(self) -> tuple[Access, ...]:
@@ -70,8 +80,14 @@ class Lane:
         return (Access(self.buffers.scratch, owner),) if self.buffers.scratch.size_bytes else ()
 
 
-def prompt_lane(layout: PromptLayout) -> Lane:
-    return Lane(Stream.PROMPT, "prompt", layout.buffers, layout.scratch)
+@lru_cache(1 << 12)
+def _access(offset_bytes: int, size_bytes: int, owner: str) -> Access:
+    """The programs of all layers touch the same rows."""
+    return Access(Extent(offset_bytes, size_bytes), owner)
+
+
+def prompt_lane(layout: PromptLayout, block_runs: tuple[int, ...] = (0,)) -> Lane:
+    return Lane(Stream.PROMPT, "prompt", layout.buffers, layout.scratch, block_runs=block_runs)
 
 
 def window_lane(plan: Plan) -> Lane:
@@ -89,15 +105,9 @@ def weight_content(name: str) -> str:
     return f"weight {name}"
 
 
-def weights_read(recipe: Recipe, program: str, layer: int | None) -> tuple[Access, ...]:
-    names = recipe.dense_reads[program, layer]
-    plan = recipe.plan
-    return tuple(Access(plan.weights[name], plan.owners[name], weight_content(name)) for name in names)
-
-
 def launch_embed(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
     args, writes = EmbedArgs(rows, lane.buffers), (lane.rows_of(lane.buffers.hidden, rows),)
-    reads = (lane.rows_of(lane.buffers.tokens, rows), *weights_read(recipe, programs.EMBED, None))
+    reads = (lane.rows_of(lane.buffers.tokens, rows), *recipe.reads[programs.EMBED, None])
     return Launch(lane.stream, programs.EMBED, args, reads, writes)
 
 
@@ -116,7 +126,7 @@ def launch_recurrent(recipe: Recipe, lane: Lane, *, layer: int, rows: int, are_k
     hidden = lane.rows_of(lane.buffers.hidden, rows)
     journal = None if are_kept or rows == 1 else plan.verifier.journals[layer]
     args = LayerArgs(layer, rows, lane.buffers, None, plan.state[layer], journal, lane.block_runs)
-    reads = (lane.whole(lane.buffers.header), hidden, state, *weights_read(recipe, programs.RECURRENT, layer))
+    reads = (lane.whole(lane.buffers.header), hidden, state, *recipe.reads[programs.RECURRENT, layer])
     moved, attention = lane.whole(journal) if journal else state, lane.rows_of(lane.buffers.attention, rows)
     return Launch(lane.stream, programs.RECURRENT, args, reads, (moved, attention, hidden, *lane.scratch))
 
@@ -128,7 +138,7 @@ def launch_attention(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> La
     kv = Access(recipe.plan.kv[layer], "kv")
     hidden = lane.rows_of(lane.buffers.hidden, rows)
     args = LayerArgs(layer, rows, lane.buffers, recipe.plan.kv[layer])
-    reads = (lane.whole(lane.buffers.header), hidden, kv, *weights_read(recipe, programs.ATTENTION, layer))
+    reads = (lane.whole(lane.buffers.header), hidden, kv, *recipe.reads[programs.ATTENTION, layer])
     writes = (kv, lane.rows_of(lane.buffers.attention, rows), hidden, *lane.scratch)
     return Launch(lane.stream, programs.ATTENTION, args, reads, writes)
 
@@ -137,13 +147,13 @@ def launch_ffn(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
     lane = lane.of(programs.FFN)
     hidden, normed = (lane.rows_of(extent, rows) for extent in (lane.buffers.hidden, lane.buffers.normed))
     args, writes = LayerArgs(layer, rows, lane.buffers), (normed, hidden, *lane.scratch)
-    return Launch(lane.stream, programs.FFN, args, (hidden, *weights_read(recipe, programs.FFN, layer)), writes)
+    return Launch(lane.stream, programs.FFN, args, (hidden, *recipe.reads[programs.FFN, layer]), writes)
 
 
 def launch_router(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
     lane = lane.of(programs.ROUTER)
     buffers = lane.buffers
-    reads = (lane.rows_of(buffers.hidden, rows), *weights_read(recipe, programs.ROUTER, layer))
+    reads = (lane.rows_of(buffers.hidden, rows), *recipe.reads[programs.ROUTER, layer])
     of_rows = (buffers.normed, buffers.router_ids, buffers.router_weights)
     writes = (*(lane.rows_of(extent, rows) for extent in of_rows), lane.whole(buffers.router_counts), *lane.scratch)
     return Launch(lane.stream, programs.ROUTER, LayerArgs(layer, rows, buffers), reads, writes)
@@ -152,7 +162,7 @@ def launch_router(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launc
 def launch_shared_expert(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Launch:
     lane = lane.of(programs.SHARED)
     hidden, normed = (lane.rows_of(extent, rows) for extent in (lane.buffers.hidden, lane.buffers.normed))
-    args, reads = LayerArgs(layer, rows, lane.buffers), (normed, hidden, *weights_read(recipe, programs.SHARED, layer))
+    args, reads = LayerArgs(layer, rows, lane.buffers), (normed, hidden, *recipe.reads[programs.SHARED, layer])
     return Launch(lane.stream, programs.SHARED, args, reads, (hidden, *lane.scratch))
 
 
@@ -195,7 +205,7 @@ def launch_combine(recipe: Recipe, lane: Lane, *, layer: int, rows: int) -> Laun
 
 def launch_head(recipe: Recipe, lane: Lane, *, rows: int) -> Launch:
     window = recipe.plan.verifier.window
-    reads = (lane.rows_of(lane.buffers.hidden, rows), *weights_read(recipe, programs.HEAD, None))
+    reads = (lane.rows_of(lane.buffers.hidden, rows), *recipe.reads[programs.HEAD, None])
     writes = (lane.rows_of(lane.buffers.normed, rows), lane.rows_of(window.logits, rows))
     return Launch(lane.stream, programs.HEAD, HeadArgs(rows, lane.buffers, window), reads, writes)
 

@@ -24,17 +24,17 @@ LAYERS_AHEAD = 2
 
 
 def order_layers(recipe: Recipe, places: Addresses, state: Reading, orders: Orders) -> tuple[Reading, Orders]:
-    """`orders`, then those layers that may be ordered now, and await the first that has not come."""
+    """`orders`, which await the first layer that has not come, if one is ordered, and those layers that may be now."""
     num_ahead = LAYERS_AHEAD if state.chunk.is_streaming else 0
     while len(state.told) <= num_ahead and state.chunk.layer < recipe.plan.inventory.num_layers:
         state, more = _layer(recipe, places, state)
         orders = orders.then(more)
-    return state, replace(orders, awaits=state.told[:1])
+    return state, orders
 
 
 def routed(recipe: Recipe, places: Addresses, state: Reading, experts: tuple[int, ...]) -> tuple[Reading, Orders]:
     """The router of the layer under way chose `experts` (sorted)."""
-    state, orders = _experts(recipe, places, replace(state, told=state.told[1:], is_routing=False), experts)
+    state, orders = _experts(recipe, places, replace(state, told=state.told[1:]), experts)
     if state.chunk.layer < recipe.plan.inventory.num_layers:
         return order_layers(recipe, places, state, orders)
     return _told(recipe, state, orders)
@@ -42,7 +42,7 @@ def routed(recipe: Recipe, places: Addresses, state: Reading, experts: tuple[int
 
 def _layer(recipe: Recipe, places: Addresses, state: Reading) -> tuple[Reading, Orders]:
     """As far as the router whose choice the host must see, or whole."""
-    chunk, lane = state.chunk, replace(prompt_lane(state.chunk.layout), block_runs=state.chunk.block_runs)
+    chunk, lane = state.chunk, prompt_lane(state.chunk.layout, state.chunk.block_runs)
     mixer = launch_mixer(recipe, lane, layer=chunk.layer, rows=chunk.rows)
     if not recipe.is_moe(chunk.layer):
         ffn = launch_ffn(recipe, lane, layer=chunk.layer, rows=chunk.rows)
@@ -61,15 +61,16 @@ def _experts(recipe: Recipe, places: Addresses, state: Reading, experts: tuple[i
     """All behind the router of the layer under way."""
     chunk, uploads, commands = read_experts(recipe, state.chunk, places, experts)
     at, home = return_read_slots(recipe.plan, state.at, chunk)
-    return replace(state, at=at, chunk=replace(chunk, layer=chunk.layer + 1)), Orders(uploads, commands + home)
+    return Reading(at, state.request, chunk, told=state.told), Orders(uploads, commands + home)
 
 
 def _told(recipe: Recipe, state: Reading, orders: Orders) -> tuple[Reading, Orders]:
     """With a notice, and before it, behind the last layer, with what drafter or next stage has of the chunk."""
-    chunk, lane = state.chunk, prompt_lane(state.chunk.layout)
-    if chunk.layer == recipe.plan.inventory.num_layers and recipe.plan.draft is not None:
-        orders = orders.then(Orders((), fill_draft_kv(recipe, lane, rows=chunk.rows)))
+    chunk = state.chunk
     if chunk.layer == recipe.plan.inventory.num_layers:
-        orders = orders.then(Orders((), end_pass(recipe.plan, state.at, lane, rows=chunk.rows)))
+        lane = prompt_lane(chunk.layout)
+        drafter = fill_draft_kv(recipe, lane, rows=chunk.rows) if recipe.plan.draft is not None else ()
+        orders = orders.then(Orders((), (*drafter, *end_pass(recipe.plan, state.at, lane, rows=chunk.rows))))
     at, notice = notify(state.at, (Stream.PROMPT,))
-    return replace(state, at=at, told=state.told + notice.awaits), orders.then(notice)
+    orders = orders.then(replace(notice, awaits=()) if state.told else notice)
+    return Reading(at, state.request, chunk, state.is_routing, state.told + notice.awaits), orders

@@ -273,7 +273,7 @@ class Machine:
         """Behind a layer: those that follow, or, when all of the chunk is known to be read, the next chunk."""
         chunk, ids, told = state.chunk, state.request.prompt_ids, state.told[1:]
         if told or chunk.layer < self.plan.inventory.num_layers:
-            return order_layers(self.recipe, self.places, replace(state, told=told), Orders())
+            return order_layers(self.recipe, self.places, replace(state, told=told), Orders(awaits=told[:1]))
         at = replace(state.at, session=state.at.session.grown(*ids[chunk.start : chunk.start + chunk.rows]))
         saved = Orders()
         if len(at.session.ids) in at.checkpoints.wanted(ids, self.turn_ends):

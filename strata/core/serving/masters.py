@@ -27,11 +27,8 @@ def masters_of(plan: Plan, region: str) -> tuple[Master, ...]:
     """Every weight that lies in `region`, in address order."""
     if region == BLOCK:
         return _block_masters(plan)
-    return tuple(
-        Master(plan.weights[name], plan.pack.weights[name], weight_content(name))
-        for name, owner in plan.owners.items()
-        if owner == region
-    )
+    names = (name for name, owner in plan.owners.items() if owner == region)
+    return tuple(Master(plan.weights[name], plan.pack.weights[name], weight_content(name)) for name in names)
 
 
 def _block_masters(plan: Plan) -> tuple[Master, ...]:
@@ -45,10 +42,8 @@ def block_blobs(plan: Plan) -> tuple[Extent, ...]:
     drafter = plan.inventory.drafter
     if drafter is None:
         return ()
-    return tuple(
-        plan.block.part(offset_bytes=expert * drafter.slot_bytes, size_bytes=drafter.blob_bytes)
-        for expert in range(drafter.num_experts)
-    )
+    starts = (expert * drafter.slot_bytes for expert in range(drafter.num_experts))
+    return tuple(plan.block.part(offset_bytes=start, size_bytes=drafter.blob_bytes) for start in starts)
 
 
 def pairs_home(masters: Sequence[Master], target: Extent, *, owner: str) -> Iterator[CopyPair]:

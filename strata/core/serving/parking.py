@@ -79,7 +79,7 @@ def take_over(
         size_of=lambda num_tokens: max(parked_bytes(stage, num_tokens) for stage in stages),
         is_reread=plan.options.is_reread,
     )
-    return replace(at, parked=listed), takeover
+    return at if listed is at.parked else replace(at, parked=listed), takeover
 
 
 def parked_bytes(plan: Plan, num_tokens: int) -> int:

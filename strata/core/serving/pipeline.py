@@ -17,6 +17,7 @@ one position (5, invariant 42).
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from strata.core.serving.border import MAX_PASSES
 from strata.core.serving.checkpoints import NO_CHECKPOINTS
@@ -29,14 +30,25 @@ from strata.core.serving.steps import Arrived, Broke, Continued, Ended, Orders, 
 Events = tuple[ServingEvent | None, ...]
 
 
+class Move(NamedTuple):
+    """What `stage` does in `state` at `event`."""
+
+    stage: int
+    state: State
+    event: ServingEvent
+    after: State
+    orders: Orders
+
+
 @dataclass(frozen=True, slots=True)
 class Pipelined:
     """`came`: what each stage has still to take in, None while it awaits something or is idle. `is_leaving`: the reply
-    is over, the client has left, or a command failed."""
+    is over, the client has left, or a command failed. `held`: moves that begin a pass, found to be too early."""
 
     stages: tuple[State, ...]
     came: Events
     is_leaving: bool = False
+    held: tuple[Move, ...] = ()
 
     @property
     def is_idle(self) -> bool:
@@ -75,22 +87,26 @@ class Pipeline:
                 came[stage] = event
         state = replace(state, came=tuple(came), is_leaving=state.is_leaving or ends)
         given: list[tuple[int, Orders]] = []
-        while (move := self._next(state)) is not None:
-            stage, after, orders = move
-            stages = (*state.stages[:stage], after, *state.stages[stage + 1 :])
-            state = replace(state, stages=stages, came=(*state.came[:stage], None, *state.came[stage + 1 :]))
-            given.append((stage, orders))
+        held = list(state.held)
+        while (move := self._next(state, held)) is not None:
+            at = move.stage
+            stages = (*state.stages[:at], move.after, *state.stages[at + 1 :])
+            state = replace(state, stages=stages, came=(*state.came[:at], None, *state.came[at + 1 :]))
+            given.append((at, move.orders))
+        state = replace(state, held=tuple(move for move in held if move.state is state.stages[move.stage]))
         return self._agreed(state) if state.is_idle else state, tuple(given)
 
-    def _next(self, state: Pipelined) -> tuple[int, State, Orders] | None:
-        """A stage that can go on. What it would do is asked first: a step is taken or it has not been."""
+    def _next(self, state: Pipelined, held: list[Move]) -> Move | None:
+        """A stage that can go on. What it would do is asked first, once: a step is taken or it has not been."""
         for stage, machine in enumerate(self.machines):
-            event = self._due(state, stage)
+            at, event = state.stages[stage], self._due(state, stage)
             if event is not None:
-                after, orders = machine.step(state.stages[stage], event)
-                begins = after.at.num_passes > state.stages[stage].at.num_passes
-                if not begins or self._may_begin(state, stage):
-                    return stage, after, orders
+                move = next((move for move in held if move.state is at and move.event == event), None)
+                if move is None:
+                    move = Move(stage, at, event, *machine.step(at, event))
+                    held.append(move)
+                if move.after.at.num_passes == at.at.num_passes or self._may_begin(state, stage):
+                    return move
         return None
 
     def _due(self, state: Pipelined, stage: int) -> ServingEvent | None:

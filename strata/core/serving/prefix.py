@@ -12,6 +12,8 @@ the whole session over, or goes on from a checkpoint in it (`checkpoints.py`), o
 """
 
 from dataclasses import dataclass
+from itertools import compress, count
+from operator import ne
 
 from strata.core.inventory import StateKind
 
@@ -36,7 +38,7 @@ class Session:
     def usable(self, ids: tuple[int, ...], kinds: frozenset[StateKind] = REWINDABLE) -> int:
         """How many of `ids`, from the first on, need not be read by a model whose state is of `kinds`."""
         most = min(len(self.ids), len(ids))
-        shared = next((i for i in range(most) if self.ids[i] != ids[i]), most)
+        shared = next(compress(count(), map(ne, self.ids, ids)), most)
         is_whole = shared == len(self.ids) and not self.is_torn
         return shared if is_whole or can_rewind(kinds) else 0
 

@@ -20,7 +20,7 @@ def settled(at: Standing) -> tuple[Standing, tuple[Act, ...]]:
     if at.segments is not None:
         at.segments.check_settled(at.backing)
     acts = (at.room.close,) if at.room is not None and at.ledger.is_owner(PROMPT, at.room.extent) else ()
-    return replace(at, loan=None, room=None, segments=None), acts
+    return replace(at, loan=None, room=None, segments=None) if at.is_lending else at, acts
 
 
 def broken(plan: Plan, at: Standing) -> Standing:

@@ -26,7 +26,7 @@ def hold_back(plan: Plan, launched: Orders) -> tuple[Orders, Orders]:
     """As much of a window as goes before the experts of the first layer that may have to stage some, with the counts of
     its router on their way to the host; and what is held back until they are there, checks of what comes home too."""
     commands = launched.commands
-    first = next((at for at, command in enumerate(commands) if _may_stage(plan, command)), None)
+    first = next((at for at, command in enumerate(commands) if plan.staged and _may_stage(plan, command)), None)
     if first is None:
         return launched, Orders()
     counts = CopyPair(Access(plan.verifier.buffers.router_counts, "verifier"), plan.staging.router_counts)
@@ -36,7 +36,7 @@ def hold_back(plan: Plan, launched: Orders) -> tuple[Orders, Orders]:
 
 def _may_stage(plan: Plan, command: Command) -> bool:
     """Whether it reads experts through the table, in a layer of which some have no address there."""
-    if not plan.staged or not isinstance(command, Launch) or not isinstance(command.args, ExpertsArgs):
+    if not isinstance(command, Launch) or not isinstance(command.args, ExpertsArgs):
         return False
     return command.args.addresses != plan.verifier.addresses and bool(plan.staged[command.args.layer])
 

@@ -50,7 +50,7 @@ class Standing:
     def is_restoring(self) -> bool:
         """Whether anything that was lent is on its way home, as far as the host knows."""
         loans = (self.loan, self.room, self.segments)
-        return any(loan is not None and loan.phase is LoanPhase.RESTORING for loan in loans)
+        return self.is_lending and any(loan is not None and loan.phase is LoanPhase.RESTORING for loan in loans)
 
     @property
     def is_coming_home(self) -> bool:
@@ -76,7 +76,6 @@ class Standing:
     def check(self) -> None:
         """No swap is under way while anything is lent (`lending.md` 5, invariant 8). Where the act that closes a room
         failed, the swap ordered behind it never began, and what it was to move is mended with the room."""
-        self.ledger.check()
         assert self.is_broken or not (self.is_lending and (self.cache.moving or self.cache.landing)), self
 
 
@@ -87,7 +86,9 @@ def first_standing(plan: Plan, cache: Residency) -> Standing:
         holdings.append(Holding(plan.zone.all_behind, ""))
     parked = ParkedConversations(plan.options.parked_bytes)
     checkpoints = Checkpoints(num_checkpoints(plan))
-    return Standing(Ledger(tuple(holdings)), at_home(plan.zone), cache, parked=parked, checkpoints=checkpoints)
+    ledger = Ledger(tuple(holdings))
+    ledger.check()
+    return Standing(ledger, at_home(plan.zone), cache, parked=parked, checkpoints=checkpoints)
 
 
 def forgetful(at: Standing, plan: Plan) -> Standing:

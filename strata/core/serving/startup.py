@@ -29,11 +29,8 @@ def start_up(
     flags = bytearray(plan.inventory.vocab_size)
     for token_id in terminators:
         flags[token_id] = 1
-    commands = (
-        *_map_arena(plan, segment_bytes),
-        *(Transfer(region.extent, "", region.name) for region in plan.regions),
-        *_load(plan, cache),
-    )
+    owned = (Transfer(region.extent, "", region.name) for region in plan.regions)
+    commands = (*_map_arena(plan, segment_bytes), *owned, *_load(plan, cache))
     orders = Orders((Upload(plan.staging.terminators, bytes(flags)),), commands).then(_draft_addresses(plan, places))
     whole = orders.then(mend(plan, places, cache, version=FIRST_TABLE_VERSION))
     return whole.then(Orders((), (Notify(Stream.VERIFIER, READY),), (READY,)))

@@ -110,11 +110,6 @@ class Orders:
     def then(self, other: "Orders") -> "Orders":
         """Both, this one first. Acts of the second would come too early, so it has none."""
         assert not other.acts, other
-        return Orders(
-            self.uploads + other.uploads,
-            self.commands + other.commands,
-            self.awaits + other.awaits,
-            self.acts,
-            self.checks + other.checks,
-            self.handed + other.handed,
-        )
+        uploads, commands = self.uploads + other.uploads, self.commands + other.commands
+        awaits, checks, handed = self.awaits + other.awaits, self.checks + other.checks, self.handed + other.handed
+        return Orders(uploads, commands, awaits, self.acts, checks, handed)

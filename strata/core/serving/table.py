@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import chain
 
 from strata.core.commands import Access, Command, Copy, CopyPair, Stream, TableVersion
+from strata.core.extent import Extent
 from strata.core.lending.loan import CACHE
 from strata.core.memory.planner import Plan
 from strata.core.memory.shapes import Slot
@@ -20,13 +21,15 @@ from strata.core.serving.steps import Upload
 def resident_blobs(plan: Plan, slots: Iterable[Slot], *, owner: str = CACHE) -> Residents:
     """The blobs of `slots`, which are `owner`'s, and where they lie."""
     sizes = plan.inventory.blob_bytes
-    return {(slot.layer, slot.expert): _resident(slot, sizes[slot.layer], owner) for slot in slots}
+    return {
+        (slot.layer, slot.expert): _blob(slot.layer, slot.expert, slot.extent.offset_bytes, sizes[slot.layer], owner)
+        for slot in slots
+    }
 
 
 @lru_cache(1 << 14)
-def _resident(slot: Slot, size_bytes: int, owner: str) -> Access:
-    extent = slot.extent.part(offset_bytes=0, size_bytes=size_bytes)
-    return Access(extent, owner, blob_content(slot.layer, slot.expert))
+def _blob(layer: int, expert: int, offset_bytes: int, size_bytes: int, owner: str) -> Access:
+    return Access(Extent(offset_bytes, size_bytes), owner, blob_content(layer, expert))
 
 
 def blobs_home(plan: Plan, slots: Iterable[Slot], *, owner: str = CACHE) -> Iterator[CopyPair]:
