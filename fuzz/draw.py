@@ -14,6 +14,7 @@ from fuzz.scenes import HABITS, MIN_DECISIONS, OPENING_FRESH, Scene, draw_scene,
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.geometry import MAX_EXPERTS, OTHER_OPTIONS, VOCAB_SIZE, Delivery, Geometry
+from sim.world.loans import ROOM_CLOSES
 from sim.world.sites import OF_SWAP
 from sim.world.worlds import AnyDriver
 from strata.core.errors import Refusal
@@ -138,8 +139,9 @@ class Drawer:
         if geometry.drafter_experts:  # as far as the acts of both ways reach, and the acts of a room
             self._after += [range(60), range(4)]
         self._sites = sites_in(geometry)
-        if scene is Scene.SWAPS:  # as far as the copies of a swap, or one of them itself
-            self._after, self._sites = [range(9)], (OF_SWAP,)
+        if scene is Scene.SWAPS:  # as far as the copies of a swap, one of them itself, or the act it is ordered behind
+            self._after = [range(9)]
+            self._sites = (OF_SWAP, *(site for site in self._sites if site == ROOM_CLOSES))
         self._fault_rate = rng.choice((0.0, 0.1, 0.2, 0.3) if geometry.drafter_experts else (0.0, 0.0, 0.08, 0.2))
         self._cancel_rate = rng.choice((0.0, 0.15, 0.3) if geometry.drafter_experts else (0.0, 0.03, 0.15))
         self._favour_rate = rng.choice((0.1, 0.3, 0.5)) if geometry.delivery is Delivery.DRAWN else 0.0
@@ -247,6 +249,8 @@ def draw_world(seed: int, *, with_drawn_order: bool = True, with_all_loans: bool
         swapping = replace(geometry, num_swaps=num_swaps, swap_windows=swap_windows)
         if not isinstance(swapping.plan(), Refusal):  # counts take some bytes
             geometry, scene = swapping, swaps.choice((Scene.NONE, Scene.SWAPS))
+        if scene is Scene.SWAPS and geometry.room_min_tokens >= 0:  # each second window may swap behind a room
+            geometry = replace(geometry, room_min_tokens=0, swap_windows=1)
     if with_drawn_order:
         geometry = _in_drawn_order(geometry, seed)
     apart = Random(f"state of {seed}")
