@@ -26,7 +26,7 @@ from sim.cells import Content, named
 from sim.clock import VirtualClock, work_of
 from sim.errors import GraphError, PackError, UnknownProgram
 from sim.faults import Faults, targets_of
-from sim.graphs import Graph, Node, capture_graph, check_graph, take_apart
+from sim.graphs import Graph, Node, capture_graph, check_graph
 from sim.payload import Payload
 from sim.queues import Queues
 from sim.scope import LaunchScope
@@ -235,7 +235,7 @@ class SimDevice:
     def _apply(self, command: Command, by: Operation) -> None:
         match command:
             case Launch():
-                self._launch(take_apart(command), by)
+                self._launch(Node(command), by)
                 self._counts.launches += 1
             case GraphLaunch():
                 self._launch_graph(command, by)
@@ -245,11 +245,11 @@ class SimDevice:
                 self._copy(command, by)
             case Fill():
                 assert 0 <= command.value <= 255, command
-                self._shadow.access(by, reads=(), writes=(command.target,))
+                self._access(by, reads=(), writes=(command.target,))
                 self._then(command.stream, partial(self._payload.fill, command.target.extent, command.value))
             case Digest():
                 assert command.target.size_bytes == DIGEST_BYTES, command
-                self._shadow.access(by, reads=(command.source,), writes=(command.target,))
+                self._access(by, reads=(command.source,), writes=(command.target,))
                 self._then(command.stream, partial(self._payload.digest, command.source.extent, command.target))
             case Record():
                 self._shadow.clocks.record(command)
@@ -311,8 +311,8 @@ class SimDevice:
         if launch.program not in self._programs:
             self._check_program(launch)
         tables = [shadow.check_table(replay.table_version if replay else read.version, by) for read in node.table_reads]
-        shadow.access(by, reads=node.reads, writes=launch.writes, tables=tables)
-        scope = LaunchScope(self._description, by, reads=node.reads, writes=launch.writes, tables=tables)
+        shadow.access(by, reads=node.reads, writes=node.writes, contents=node.contents, tables=tables)
+        scope = LaunchScope(self._description, by, node.declared, tables)
         if self._queues is None:
             self._run(launch, scope)
         else:
@@ -368,6 +368,9 @@ class SimDevice:
             fail()
         else:
             self._then(command.stream, fail)
+
+    def _access(self, by: Operation, *, reads: Sequence[Side], writes: Sequence[Side]) -> None:
+        self._shadow.access(by, reads=reads, writes=writes, contents=[content_of(side) for side in writes])
 
     def _poison(self, extent: Extent) -> None:
         for part in self._shadow.vram.mapped_parts(extent):

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from sim.errors import GraphError
 from sim.interval import Spans
+from sim.scope import Declared
+from sim.shadow import content_of
 from sim.streams import Operation
 from sim.vram import Mapping, OwnerRow, Vram
 from strata.core.commands import Access, Launch, TableRead
@@ -26,13 +28,17 @@ class Pin:
     owners: tuple[OwnerRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class Node:
-    """A captured launch and what it names, taken apart once."""
+    """A launch and what it names, taken apart once: `contents` is what each of its writes leaves."""
 
-    launch: Launch
-    reads: tuple[Access, ...]
-    table_reads: tuple[TableRead, ...]
+    __slots__ = ("contents", "declared", "launch", "reads", "table_reads", "writes")
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch, self.writes = launch, launch.writes
+        self.reads = tuple([read for read in launch.reads if isinstance(read, Access)])
+        self.table_reads = tuple([read for read in launch.reads if isinstance(read, TableRead)])
+        self.contents = [content_of(side) for side in launch.writes]
+        self.declared = Declared(self.reads, launch.writes)
 
 
 @dataclass(slots=True)
@@ -53,12 +59,7 @@ def capture_graph(name: str, launches: Sequence[Launch], vram: Vram, by: Operati
     spans = Spans((access.extent.offset_bytes, access.extent.end_bytes) for access in accesses)
     extents = [Extent(start, end - start) for start, end in spans]
     pins = tuple(Pin(e, vram.backing(e), vram.owner_rows(e)) for e in extents)
-    return Graph(name, tuple(map(take_apart, launches)), pins, vram.num_changes)
-
-
-def take_apart(launch: Launch) -> Node:
-    table_reads = tuple([read for read in launch.reads if isinstance(read, TableRead)])
-    return Node(launch, tuple([read for read in launch.reads if isinstance(read, Access)]), table_reads)
+    return Graph(name, tuple(map(Node, launches)), pins, vram.num_changes)
 
 
 def check_graph(graph: Graph, vram: Vram, by: Operation) -> None:

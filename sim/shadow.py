@@ -44,28 +44,40 @@ class Shadow:
         *,
         reads: Sequence[Side],
         writes: Sequence[Side],
+        contents: Sequence[Content | None],
         tables: Sequence[Readers] = (),
-        contents: Sequence[Content | None] = (),
     ) -> None:
         """Check all, then note all: a refused command leaves no mark. `tables` are checked already. `contents`: what
-        each write leaves, one for each of `writes`; by default what its access names."""
-        read_cells, write_cells = self._cut(reads, writes, by)
+        each write leaves, one for each of `writes`."""
         clock = self.clocks.of(by.actor)
-        if not self._are_plain_reads(reads, read_cells, clock):
-            for side, found in zip(reads, read_cells, strict=True):
-                self._check_read(found, side, by)
-        if not self._are_plain_writes(writes, write_cells, clock):
-            for side, found in zip(writes, write_cells, strict=True):
-                self._check_write(found, side, by)
+        read_cells, write_cells = self._plain_reads(reads, clock), self._plain_writes(writes, clock)
+        if read_cells is None or write_cells is None:
+            self._access_in_full(by, reads, writes, contents, tables)
+            return
+        for table in tables:
+            self.tables.note_read(table, by)
+        self.clocks.note_read(read_cells, by)
+        self._note_write(write_cells, by, contents)
+
+    def _access_in_full(
+        self,
+        by: Operation,
+        reads: Sequence[Side],
+        writes: Sequence[Side],
+        contents: Sequence[Content | None],
+        tables: Sequence[Readers],
+    ) -> None:
+        read_cells, write_cells = self._cut(reads, writes, by)
+        for side, found in zip(reads, read_cells, strict=True):
+            self._check_read(found, side, by)
+        for side, found in zip(writes, write_cells, strict=True):
+            self._check_write(found, side, by)
         for table in tables:
             self.tables.note_read(table, by)
         for found in read_cells:
             self.clocks.note_read(found, by)
-        for found, content in zip(write_cells, contents or map(content_of, writes), strict=True):
-            for cell in found:
-                cell.write, cell.reads, cell.content = by, (), content
-                if cell.readers:
-                    self.tables.note_write(cell)
+        for found, content in zip(write_cells, contents, strict=True):
+            self._note_write(found, by, [content] * len(found))
         # Only now: two writes of one command may meet, and what has melted is no cell of the second any more.
         for side, found in zip(writes, write_cells, strict=True):
             if len(found) > 1:
@@ -87,9 +99,7 @@ class Shadow:
         """The host asks for these bytes. But for the pack it may write them, so no stream may still touch them."""
         cells = self.host.cut(extent, by)
         self.clocks.check_write(cells, extent, by)
-        self._note_write(cells, by)
-        for cell in cells:
-            cell.content = UNNAMED
+        self._note_write(cells, by, [UNNAMED] * len(cells))
         if len(cells) > 1:
             self._melt(extent)
 
@@ -119,23 +129,17 @@ class Shadow:
         cells = self.vram.cut(extent, by)
         self.clocks.check_write(cells, extent, by)
         self.tables.check_write(cells, extent, by)
-        self._note_write(cells, by)
+        self._note_write(cells, by, [cell.content for cell in cells])
         return cells
 
     def _cut(
         self, reads: Sequence[Side], writes: Sequence[Side], by: Operation
     ) -> tuple[list[list[Cell]], list[list[Cell]]]:
         """The cells of each side, none of which is cut by another one's."""
-        before, cells, at = self._num_cuts(), self._cells, self._arena.at
-        found: list[list[Cell]] = []
-        for side in (*reads, *writes):
-            cell = at.get(side.extent.offset_bytes) if isinstance(side, Access) else None
-            if cell is not None and cell.end - cell.start == side.extent.size_bytes:  # type: ignore[union-attr]
-                found.append([cell])
-            else:
-                found.append(cells(side, by))
+        before, sides = self._num_cuts(), (*reads, *writes)
+        found = [self._cells(side, by) for side in sides]
         if self._num_cuts() != before:
-            found = [cells(side, by) for side in (*reads, *writes)]
+            found = [self._cells(side, by) for side in sides]
         return found[: len(reads)], found[len(reads) :]
 
     def _num_cuts(self) -> int:
@@ -150,35 +154,50 @@ class Shadow:
         end = start + extent.size_bytes
         return self._arena.cut(start, end) if end <= self._range_bytes else self.vram.cut(extent, by)
 
-    def _are_plain_reads(self, sides: Sequence[Side], cells: list[list[Cell]], clock: list[int]) -> bool:
-        """What nearly all reads are, at one glance: of one cell each, and nothing in them that a check could refuse.
-        What is not plain is checked in full, which says what is wrong, if anything is."""
-        for side, found in zip(sides, cells, strict=True):
-            if len(found) != 1 or not isinstance(side, Access):
-                return False
-            write, content, expected = found[0].write, found[0].content, side.content
-            if content is None or not (expected is None or content.name is None or content.name == expected):
-                return False
+    def _plain_reads(self, sides: Sequence[Side], clock: list[int]) -> list[Cell] | None:
+        """The cells of what nearly all reads are, at one glance: each of one cell, and nothing in them that a check
+        could refuse. None where one is not so: those are checked in full, which says what is wrong, if anything is."""
+        found: list[Cell] = []
+        for side in sides:
+            if isinstance(side, HostExtent):
+                if self.host.is_plain_master(side):
+                    continue
+                cell, expected = self.host.cell_at(side), None
+            else:
+                cell, expected = self._held_cell(side), side.content
+            if cell is None or (content := cell.content) is None:
+                return None
+            if expected is not None and content.name is not None and content.name != expected:
+                return None
+            write = cell.write
             if write is not None and write.tick > clock[write.actor]:
-                return False
-            if not self.vram.is_held(found[0], side):
-                return False
-        return True
+                return None
+            found.append(cell)
+        return found
 
-    def _are_plain_writes(self, sides: Sequence[Side], cells: list[list[Cell]], clock: list[int]) -> bool:
-        """As `_are_plain_reads`; nobody has read them through a table."""
-        for side, found in zip(sides, cells, strict=True):
-            if len(found) != 1 or not isinstance(side, Access) or found[0].readers:
-                return False
-            write = found[0].write
+    def _plain_writes(self, sides: Sequence[Side], clock: list[int]) -> list[Cell] | None:
+        """As `_plain_reads`; nobody has read them through a table."""
+        found: list[Cell] = []
+        for side in sides:
+            cell = self.host.cell_at(side) if isinstance(side, HostExtent) else self._held_cell(side)
+            if cell is None or cell.readers:
+                return None
+            write = cell.write
             if write is not None and write.tick > clock[write.actor]:
-                return False
-            for read in found[0].reads:
+                return None
+            for read in cell.reads:
                 if read.tick > clock[read.actor]:
-                    return False
-            if not self.vram.is_held(found[0], side):
-                return False
-        return True
+                    return None
+            found.append(cell)
+        return found
+
+    def _held_cell(self, access: Access) -> Cell | None:
+        """The cell of just these bytes, where there is one of the owner's."""
+        extent = access.extent
+        cell = self._arena.at.get(extent.offset_bytes)
+        if cell is None or cell.end - cell.start != extent.size_bytes or not self.vram.is_held(cell, access):
+            return None
+        return cell
 
     def _check_read(self, cells: list[Cell], side: Side, by: Operation) -> None:
         if isinstance(side, Access):
@@ -196,10 +215,9 @@ class Shadow:
             self.host.check_write(side, by)
         self.clocks.check_write(cells, side, by)
 
-    def _note_write(self, cells: list[Cell], by: Operation) -> None:
-        for cell in cells:
-            cell.write = by
-            cell.reads = ()
+    def _note_write(self, cells: list[Cell], by: Operation, contents: Sequence[Content | None]) -> None:
+        for cell, content in zip(cells, contents, strict=True):
+            cell.write, cell.reads, cell.content = by, (), content
             if cell.readers:
                 self.tables.note_write(cell)
 
