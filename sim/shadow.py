@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from sim.cells import UNNAMED, Cell, Content, named
 from sim.errors import OrderError
-from sim.host import WRITABLE, HostShadow
+from sim.host import HostShadow
 from sim.streams import Clocks, Operation
 from sim.tables import Readers, Tables
 from sim.vram import Vram
@@ -233,13 +233,13 @@ def content_of(side: Side) -> Content:
 
 def check_group(pairs: Iterable[CopyPair], by: Operation) -> None:
     """The copies of one group run in any order, so none may write what another reads or writes."""
-    touched: dict[str, list[tuple[int, int, bool]]] = {"arena": [], **{space: [] for space in WRITABLE}}
+    touched: dict[str, list[tuple[int, int, bool]]] = {}
     for pair in pairs:
         for side, is_write in ((pair.source, False), (pair.target, True)):
-            if isinstance(side, Access):
-                touched["arena"].append((side.extent.offset_bytes, side.extent.end_bytes, is_write))
-            elif side.space in touched:
-                touched[side.space].append((side.offset_bytes, side.end_bytes, is_write))
+            space, extent = ("arena", side.extent) if isinstance(side, Access) else (side.space, side)
+            if space is not HostSpace.PACK:
+                start = extent.offset_bytes
+                touched.setdefault(space, []).append((start, start + extent.size_bytes, is_write))
     for space, sides in touched.items():
         for start, end in _collisions(sides):
             raise OrderError(

@@ -24,7 +24,7 @@ OwnerRow = tuple[int, int, str]
 """Start, end, owner."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Mapping:
     segment_index: int
     map_epoch: int  # counts the maps of this card, from 1
@@ -219,6 +219,9 @@ class Vram:
     def mapped_parts(self, extent: Extent) -> Iterator[Extent]:
         """The pieces of `extent` that are backed, in address order."""
         places = self._segments(extent)
+        if None not in self.mappings[places.start : places.stop]:
+            yield extent
+            return
         for is_hole, run in groupby(places, key=lambda place: self.mappings[place] is None):
             if not is_hole:
                 first, *rest = run

@@ -80,8 +80,6 @@ class Faults:
         self.planned.append((after, kind, at))
 
     def take(self, command: Command, word_of: Callable[[Command], str]) -> FaultKind | None:
-        if not self.planned:
-            return None
         word = word_of(command)
         fitting = [(left, kind, at) for left, kind, at in self.planned if at in ("", word)]
         others = [planned for planned in self.planned if planned[2] not in ("", word)]
@@ -247,7 +245,7 @@ class WorldDevice(SimDevice):
             self.history.append(command)
         if isinstance(command, Notify):
             self._stream_of[command.tag] = command.stream
-        self._last_fault = kind = self.faults.take(command, self.word_of)
+        self._last_fault = kind = self.faults.take(command, self.word_of) if self.faults.planned else None
         if kind is FaultKind.REFUSED:
             raise PlantedFault(PLANTED, command)
         if kind is FaultKind.FAILED:
@@ -257,8 +255,8 @@ class WorldDevice(SimDevice):
                 self._note_home()
             check_unpublished(command, self._shadow)
         if self.swaps is not None and not self.faults.is_spoilt:
-            self.swaps.check(command, self._shadow, index, self.card_map())
-        if isinstance(command, GraphLaunch) or _begins_window(command):
+            self.swaps.check(command, self._shadow, index, self.card_map)
+        if isinstance(command, Launch | GraphLaunch) and _begins_window(command):
             self.journal.num_windows += 1
             if self.journal.num_windows > 1 and self.lent is not None:
                 check_block_is_back(self._geometry, self.lent, self._shadow, index, command)
@@ -286,10 +284,11 @@ class WorldDevice(SimDevice):
             check_published(command.publishes, self._shadow, by)
 
 
-def _begins_window(command: Command) -> bool:
-    """Of a window that is no graph, which a model in one piece begins so."""
-    is_embed = isinstance(command, Launch) and command.program == programs.EMBED
-    return is_embed and command.stream is Stream.VERIFIER  # type: ignore[union-attr]
+def _begins_window(command: Launch | GraphLaunch) -> bool:
+    """A graph is a window; one that is no graph is begun so by a model in one piece."""
+    if isinstance(command, GraphLaunch):
+        return True
+    return command.program == programs.EMBED and command.stream is Stream.VERIFIER
 
 
 def _stream_of(event: Failed) -> str:
