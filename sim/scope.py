@@ -14,22 +14,14 @@ Span = tuple[int, int]
 
 
 class Declared:
-    """What a launch declares, in numbers. A program mostly asks for bytes just as they are declared, so each declaration
-    is looked at by itself before those that touch are taken for one."""
+    """What a launch declares, in numbers: `readable` has the writes too."""
 
-    __slots__ = ("_all", "_writes", "reads", "writes")
+    __slots__ = ("readable", "reads", "writable", "writes")
 
     def __init__(self, reads: Sequence[Access], writes: Sequence[Access]) -> None:
         self.reads, self.writes = reads, writes
-        self._writes = _spans(writes)
-        self._all = self._writes + _spans(reads)
-
-    def is_readable(self, start: int, end: int) -> bool:
-        """A declared write may be read too."""
-        return _holds(self._all, start, end)
-
-    def is_writable(self, start: int, end: int) -> bool:
-        return _holds(self._writes, start, end)
+        self.writable = _spans(writes)
+        self.readable = self.writable + _spans(reads)
 
 
 class LaunchScope:
@@ -52,22 +44,30 @@ class LaunchScope:
         return sum(self._pack_reads.values()) if self._pack_reads else 0
 
     def check_read(self, extent: Extent) -> None:
+        """A program mostly asks for bytes just as they are declared, so each declaration is looked at by itself first."""
         start = extent.offset_bytes
         end = start + extent.size_bytes
+        for first, behind in self._declared.readable:
+            if first <= start and end <= behind:
+                return
         if not self._is_readable(start, end):
             raise self._undeclared(f"reads arena [{start}, {end})", (*self._declared.reads, *self._declared.writes))
 
     def check_write(self, extent: Extent) -> None:
         start = extent.offset_bytes
         end = start + extent.size_bytes
-        if not self._declared.is_writable(start, end):
+        for first, behind in self._declared.writable:
+            if first <= start and end <= behind:
+                return
+        if not Spans(self._declared.writable).contains(start, end):
             raise self._undeclared(f"writes arena [{start}, {end})", self._declared.writes)
 
     def _is_readable(self, start: int, end: int) -> bool:
+        """Declarations that touch are taken for one."""
         for table in self._tables:
             if table.spans.contains(start, end):
                 return True
-        return self._declared.is_readable(start, end)
+        return Spans(self._declared.readable).contains(start, end)
 
     def resolve(self, address: int, size_bytes: int) -> Extent | HostExtent:
         """The bytes at a device address, declared and inside one address space."""
@@ -108,14 +108,6 @@ class LaunchScope:
             f"{self._by} {what}, which its launch does not declare: it declares arena {spans}, {tables}",
             self._by.command,
         )
-
-
-def _holds(spans: Sequence[Span], start: int, end: int) -> bool:
-    """Whether [start, end) lies in one of them, or in several that touch."""
-    for first, behind in spans:
-        if first <= start and end <= behind:
-            return True
-    return Spans(spans).contains(start, end)
 
 
 def _spans(accesses: Sequence[Access]) -> list[Span]:

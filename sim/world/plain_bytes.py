@@ -19,7 +19,7 @@ class PlainBytes:
 
     def __init__(self, description: DeviceDescription, pack: memoryview | None = None) -> None:
         """`pack`: one that is filled and sealed already."""
-        self._arena = memoryview(bytearray(description.range_bytes))
+        self.arena_bytes = memoryview(bytearray(description.range_bytes))
         self._host = {
             HostSpace.PACK: memoryview(bytearray(description.pack_bytes)) if pack is None else pack,
             HostSpace.STAGING: memoryview(bytearray(description.staging_bytes)),
@@ -67,7 +67,7 @@ class PlainBytes:
 
     def arena(self, extent: Extent) -> memoryview:
         """The bytes as they are, unchecked: for whoever judges."""
-        return self._arena[extent.offset_bytes : extent.offset_bytes + extent.size_bytes]
+        return self.arena_bytes[extent.offset_bytes : extent.offset_bytes + extent.size_bytes]
 
     def peek(self, extent: Extent) -> bytes:
         return bytes(self.arena(extent))
@@ -79,18 +79,20 @@ class PlainBytes:
 class PlainMemory:
     """`strata.device.Memory` of one launch, with memoryviews for tensors."""
 
-    __slots__ = ("_payload", "_scope")
+    __slots__ = ("_arena", "_payload", "_scope")
 
     def __init__(self, payload: PlainBytes, scope: LaunchScope) -> None:
-        self._payload, self._scope = payload, scope
+        self._payload, self._scope, self._arena = payload, scope, payload.arena_bytes
 
     def read(self, extent: Extent) -> memoryview:
         self._scope.check_read(extent)
-        return self._payload.arena(extent)
+        start = extent.offset_bytes
+        return self._arena[start : start + extent.size_bytes]
 
     def write(self, extent: Extent) -> memoryview:
         self._scope.check_write(extent)
-        return self._payload.arena(extent)
+        start = extent.offset_bytes
+        return self._arena[start : start + extent.size_bytes]
 
     def view(self, address: int, size_bytes: int) -> memoryview:
         found = self._scope.resolve(address, size_bytes)
