@@ -352,7 +352,7 @@ class SimDevice:
             raise GraphError(f"{by} refused: graph={command.graph} was never captured", command)
         check_graph(graph, self._shadow.vram, by)
         for node in graph.nodes:
-            self._launch(node, self._shadow.clocks.issue(by.actor, by.index, command), command)
+            self._launch(node, by, command)
 
     def _check_program(self, launch: Launch) -> None:
         if launch.program not in self._programs:

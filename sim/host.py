@@ -41,13 +41,8 @@ class HostShadow:
 
     def is_plain_master(self, extent: HostExtent) -> bool:
         """Whether nothing is to be said of a read of it: of the pack, which nobody changes any more."""
-        return extent.space is HostSpace.PACK and self.is_sealed and extent.end_bytes <= self._sizes[HostSpace.PACK]
-
-    def cell_at(self, extent: HostExtent) -> Cell | None:
-        """The cell of just these bytes, where they may change and there is one."""
-        cells = self.writable.get(extent.space)
-        cell = cells.at.get(extent.offset_bytes) if cells is not None else None
-        return cell if cell is not None and cell.end == extent.end_bytes else None
+        is_master = extent.space is HostSpace.PACK and self.is_sealed
+        return is_master and extent.offset_bytes + extent.size_bytes <= self._sizes[HostSpace.PACK]
 
     def check_read(self, cells: list[Cell], extent: HostExtent, by: Operation) -> None:
         if extent.space is HostSpace.PACK:

@@ -37,6 +37,7 @@ class Shadow:
         self._writable = tuple(self.host.writable.values())
         self.tables = Tables(self.clocks, self.vram.cells)
         self._arena, self._range_bytes = self.vram.cells, description.range_bytes
+        self._num_cut = 0  # sides that were no cells before they were asked for
 
     def access(
         self,
@@ -49,8 +50,10 @@ class Shadow:
     ) -> None:
         """Check all, then note all: a refused command leaves no mark. `tables` are checked already. `contents`: what
         each write leaves, one for each of `writes`."""
-        clock = self.clocks.of(by.actor)
+        clock, num_cut = self.clocks.of(by.actor), self._num_cut
         read_cells, write_cells = self._plain_reads(reads, clock), self._plain_writes(writes, clock)
+        if self._num_cut != num_cut:  # what was found first may have been cut since
+            read_cells, write_cells = self._plain_reads(reads, clock), self._plain_writes(writes, clock)
         if read_cells is None or write_cells is None:
             self._access_in_full(by, reads, writes, contents, tables)
             return
@@ -159,12 +162,9 @@ class Shadow:
         could refuse. None where one is not so: those are checked in full, which says what is wrong, if anything is."""
         found: list[Cell] = []
         for side in sides:
-            if isinstance(side, HostExtent):
-                if self.host.is_plain_master(side):
-                    continue
-                cell, expected = self.host.cell_at(side), None
-            else:
-                cell, expected = self._held_cell(side), side.content
+            if isinstance(side, HostExtent) and self.host.is_plain_master(side):
+                continue
+            cell, expected = self._cell(side), side.content if isinstance(side, Access) else None
             if cell is None or (content := cell.content) is None:
                 return None
             if expected is not None and content.name is not None and content.name != expected:
@@ -179,7 +179,7 @@ class Shadow:
         """As `_plain_reads`; nobody has read them through a table."""
         found: list[Cell] = []
         for side in sides:
-            cell = self.host.cell_at(side) if isinstance(side, HostExtent) else self._held_cell(side)
+            cell = self._cell(side)
             if cell is None or cell.readers:
                 return None
             write = cell.write
@@ -191,13 +191,25 @@ class Shadow:
             found.append(cell)
         return found
 
-    def _held_cell(self, access: Access) -> Cell | None:
-        """The cell of just these bytes, where there is one of the owner's."""
-        extent = access.extent
-        cell = self._arena.at.get(extent.offset_bytes)
-        if cell is None or cell.end - cell.start != extent.size_bytes or not self.vram.is_held(cell, access):
-            return None
-        return cell
+    def _cell(self, side: Side) -> Cell | None:
+        """Of all bytes of a side at once, where they are the owner's and the same is known of all of them."""
+        if isinstance(side, HostExtent):
+            space, extent = self.host.writable.get(side.space), side
+            if space is None:
+                return None
+        else:
+            space, extent = self._arena, side.extent
+        start = extent.offset_bytes
+        end = start + extent.size_bytes
+        cell = space.at.get(start)
+        if cell is None or cell.end != end:
+            if not start < end <= space.size_bytes:
+                return None
+            self._num_cut += 1
+            cell, *others = space.cut(start, end)
+            if others:
+                return None
+        return cell if extent is side or self.vram.is_held(cell, side) else None
 
     def _check_read(self, cells: list[Cell], side: Side, by: Operation) -> None:
         if isinstance(side, Access):
