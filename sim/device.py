@@ -32,6 +32,7 @@ from sim.queues import Queues
 from sim.scope import LaunchScope
 from sim.shadow import Shadow, Side, check_group, content_of
 from sim.streams import ACTOR_OF, HOST, Operation
+from sim.tables import Readers
 from strata.core.commands import (
     Access,
     Command,
@@ -171,6 +172,8 @@ class SimDevice:
         """Everything reached since the last call: without queues a command is over once it is submitted. With a clock
         one event, so that a host which awaits no more than that does not wait longer. By taking a Reached, the host
         knows that all before its Notify is over."""
+        if not self._events:
+            return []
         num_taken = len(self._events) if self._clock is None else 1
         taken, self._events = self._events[:num_taken], self._events[num_taken:]
         for event, snapshot in taken:
@@ -306,6 +309,8 @@ class SimDevice:
         if isinstance(target, HostExtent):
             return content_of(source) if target.space is HostSpace.PARKED else UNNAMED
         assert isinstance(source, HostExtent), pair
+        if source.space is HostSpace.STAGING:
+            return content_of(target)
         whole_start = self._shadow.host.check_name(source, target.content, by)
         if target.content is None or whole_start is None:
             return content_of(target)
@@ -316,7 +321,10 @@ class SimDevice:
         launch, shadow = node.launch, self._shadow
         if launch.program not in self._programs:
             self._check_program(launch)
-        tables = [shadow.check_table(replay.table_version if replay else read.version, by) for read in node.table_reads]
+        tables: Sequence[Readers] = ()
+        if node.table_reads:
+            versions = [replay.table_version if replay else read.version for read in node.table_reads]
+            tables = [shadow.check_table(version, by) for version in versions]
         shadow.access(by, reads=node.reads, writes=node.writes, contents=node.contents, tables=tables)
         scope = LaunchScope(self._description, by, node.declared, tables)
         if self._queues is None:

@@ -35,8 +35,13 @@ class Node:
 
     def __init__(self, launch: Launch) -> None:
         self.launch, self.writes = launch, launch.writes
-        self.reads = tuple([read for read in launch.reads if isinstance(read, Access)])
-        self.table_reads = tuple([read for read in launch.reads if isinstance(read, TableRead)])
+        self.reads: list[Access] = []
+        self.table_reads: list[TableRead] = []
+        for read in launch.reads:
+            if isinstance(read, Access):
+                self.reads.append(read)
+            else:
+                self.table_reads.append(read)
         self.contents = [content_of(side) for side in launch.writes]
         self.declared = Declared(self.reads, launch.writes)
 

@@ -1,6 +1,7 @@
 """What one launch may touch. Knows the declared extents only; whether they were in order is decided before it runs."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from sim.errors import PageableRead, UndeclaredAccess
 from sim.interval import Spans
@@ -11,6 +12,8 @@ from strata.core.extent import Extent, HostExtent, HostSpace
 from strata.device import DeviceDescription
 
 Span = tuple[int, int]
+_extent, _host_extent = lru_cache(maxsize=4096)(Extent), lru_cache(maxsize=4096)(HostExtent)
+"""The same few addresses are followed again and again."""
 
 
 class Declared:
@@ -28,20 +31,16 @@ class LaunchScope:
     """What one launch may touch: asked by the payload before a program gets at any byte.
 
     Through the address table a program reaches the version's entries, the table itself and the pinned part of the
-    pack, the pack read-only."""
+    pack, the pack read-only. `pack_read_bytes`: viewed there, each address counted once, at its largest size."""
 
-    __slots__ = ("_by", "_declared", "_description", "_pack_reads", "_tables")
+    __slots__ = ("_by", "_declared", "_description", "_pack_reads", "_tables", "pack_read_bytes")
 
     def __init__(
         self, description: DeviceDescription, by: Operation, declared: Declared, tables: Sequence[Readers]
     ) -> None:
         self._description, self._by, self._declared, self._tables = description, by, declared, tables
         self._pack_reads: dict[int, int] = {}
-
-    @property
-    def pack_read_bytes(self) -> int:
-        """Bytes viewed in the pack, each address counted once, at its largest size."""
-        return sum(self._pack_reads.values()) if self._pack_reads else 0
+        self.pack_read_bytes = 0
 
     def check_read(self, extent: Extent) -> None:
         """A program mostly asks for bytes just as they are declared, so each declaration is looked at by itself first."""
@@ -64,24 +63,33 @@ class LaunchScope:
 
     def _is_readable(self, start: int, end: int) -> bool:
         """Declarations that touch are taken for one."""
+        return self._is_reached(start, end) or Spans(self._declared.readable).contains(start, end)
+
+    def _is_reached(self, start: int, end: int) -> bool:
+        """Through a table."""
         for table in self._tables:
             if table.spans.contains(start, end):
                 return True
-        return Spans(self._declared.readable).contains(start, end)
+        return False
 
     def resolve(self, address: int, size_bytes: int) -> Extent | HostExtent:
         """The bytes at a device address, declared and inside one address space."""
-        pack_offset = address - self._description.pack_address
-        if size_bytes >= 0 and 0 <= pack_offset <= self._description.pack_bytes - size_bytes and self._tables:
+        card = self._description
+        pack_offset = address - card.pack_address
+        if size_bytes >= 0 and 0 <= pack_offset <= card.pack_bytes - size_bytes and self._tables:
             self._check_pinned(pack_offset, size_bytes)
-            self._pack_reads[address] = max(size_bytes, self._pack_reads.get(address, 0))
-            return HostExtent(HostSpace.PACK, pack_offset, size_bytes)
-        offset = address - self._description.arena_address
-        if size_bytes < 0 or not 0 <= offset <= self._description.range_bytes - size_bytes:
+            before_bytes = self._pack_reads.get(address, 0)
+            if size_bytes > before_bytes:
+                self._pack_reads[address] = size_bytes
+                self.pack_read_bytes += size_bytes - before_bytes
+            return _host_extent(HostSpace.PACK, pack_offset, size_bytes)
+        offset = address - card.arena_address
+        if size_bytes < 0 or not 0 <= offset <= card.range_bytes - size_bytes:
             sides = (*self._declared.reads, *self._declared.writes)
             raise self._undeclared(f"views address={address:#x} size_bytes={size_bytes}", sides)
-        extent = Extent(offset, size_bytes)
-        self.check_read(extent)
+        extent = _extent(offset, size_bytes)
+        if not self._is_reached(offset, offset + size_bytes):
+            self.check_read(extent)
         return extent
 
     def check_words(self, words: Sequence[int], end_of: Callable[[int], int]) -> None:

@@ -211,7 +211,7 @@ class Vram:
         """(start, end, content) of each run in `extent`, None for what is undefined."""
         rows: list[tuple[int, int, Content | None]] = []
         for start, end, cell in self.cells.meeting(extent.offset_bytes, extent.end_bytes):
-            if rows and rows[-1][2] == cell.content:
+            if rows and (rows[-1][2] is cell.content or rows[-1][2] == cell.content):
                 start = rows.pop()[0]
             rows.append((start, end, cell.content))
         return tuple(rows)

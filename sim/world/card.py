@@ -123,6 +123,8 @@ class WorldDevice(SimDevice):
         self.num_overtakings = 0  # times that a stream went on before an older command of another one
         self.pairs: Pairs | None = None
         self._geometry, self._delivery = geometry, geometry.delivery
+        self._tells_all = self._delivery in (Delivery.ALL, Delivery.DRAWN)
+        self._drafter_layer = geometry.num_layers
         self._drafting = drafting
         self._is_core = True  # whether commands come from the core
         self._reports: deque[tuple[str, Event, tuple[int, ...] | None]] = deque()
@@ -190,8 +192,8 @@ class WorldDevice(SimDevice):
         the card, as it would: the failure itself is told."""
         if not self.queues:
             raise Stalled("the runner waits for a notice that no submitted command will give: all of them are over")
-        stream, streams = self.queues.oldest(), self.queues.streams()
-        if self.favours and len(streams) > 1:
+        stream = self.queues.oldest()
+        if self.favours and len(streams := self.queues.streams()) > 1:
             favoured = streams[self.favours.popleft() % len(streams)]
             self.num_overtakings += favoured is not stream
             stream = favoured
@@ -219,7 +221,7 @@ class WorldDevice(SimDevice):
         return view
 
     def completions(self) -> Sequence[Event]:
-        if self._delivery in (Delivery.ALL, Delivery.DRAWN):
+        if self._tells_all:
             return super().completions()
         for event, snapshot in self._events:
             stream = self._stream_of.pop(event.tag) if isinstance(event, Reached) else _stream_of(event)
@@ -256,7 +258,7 @@ class WorldDevice(SimDevice):
             check_unpublished(command, self._shadow)
         if self.swaps is not None and not self.faults.is_spoilt:
             self.swaps.check(command, self._shadow, index, self.card_map)
-        if isinstance(command, Launch | GraphLaunch) and _begins_window(command):
+        if isinstance(command, (Launch, GraphLaunch)) and _begins_window(command):
             self.journal.num_windows += 1
             if self.journal.num_windows > 1 and self.lent is not None:
                 check_block_is_back(self._geometry, self.lent, self._shadow, index, command)
@@ -279,7 +281,7 @@ class WorldDevice(SimDevice):
 
     def _copy(self, command: Copy, by: Operation) -> None:
         super()._copy(command, by)
-        self.journal.note_copy(command, drafter_layer=self._geometry.num_layers)
+        self.journal.note_copy(command, drafter_layer=self._drafter_layer)
         if command.publishes is not None:
             check_published(command.publishes, self._shadow, by)
 

@@ -284,8 +284,9 @@ class _Programs:
         wanted = args.experts
         if wanted is None:
             wanted = tuple([expert for expert in range(self._model.num_experts_of(layer)) if chosen >> expert & 1])
+        blobs = self._model.blobs
         for expert in wanted:
-            blob = self._model.blobs[layer, expert]
+            blob = blobs[layer, expert]
             if done >> expert & 1:
                 raise WrongBytes(f"experts of layer {layer}: expert {expert} is computed twice")
             if bytes(memory.view(addresses[expert], len(blob))) != blob:
