@@ -225,8 +225,7 @@ class SimDevice:
         """Who owns which bytes now, in address order, the whole range."""
         vram = self._shadow.vram
         if self._map_at != vram.num_changes:
-            rows = vram.owner_rows(Extent(0, self._description.range_bytes))
-            self._map = tuple(CardRow(start, end - start, owner) for start, end, owner in rows)
+            self._map = tuple([CardRow(start, end - start, owner) for start, end, owner in vram.owners()])
             self._map_at = vram.num_changes
         return self._map
 

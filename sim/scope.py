@@ -23,8 +23,8 @@ class Declared:
 
     def __init__(self, reads: Sequence[Access], writes: Sequence[Access]) -> None:
         self.reads, self.writes = reads, writes
-        self.writable = _spans(writes)
-        self.readable = self.writable + _spans(reads)
+        self.writable = spans_of(writes)
+        self.readable = self.writable + spans_of(reads)
 
 
 class LaunchScope:
@@ -43,7 +43,7 @@ class LaunchScope:
         self.pack_read_bytes = 0
 
     def check_read(self, extent: Extent) -> None:
-        """A program mostly asks for bytes just as they are declared, so each declaration is looked at by itself first."""
+        """A program mostly asks for bytes as they are declared, so each declaration is looked at by itself first."""
         start = extent.offset_bytes
         end = start + extent.size_bytes
         for first, behind in self._declared.readable:
@@ -67,10 +67,7 @@ class LaunchScope:
 
     def _is_reached(self, start: int, end: int) -> bool:
         """Through a table."""
-        for table in self._tables:
-            if table.spans.contains(start, end):
-                return True
-        return False
+        return bool(self._tables) and any(table.spans.contains(start, end) for table in self._tables)
 
     def resolve(self, address: int, size_bytes: int) -> Extent | HostExtent:
         """The bytes at a device address, declared and inside one address space."""
@@ -110,7 +107,7 @@ class LaunchScope:
             )
 
     def _undeclared(self, what: str, declared: Sequence[Access]) -> UndeclaredAccess:
-        spans = ", ".join(f"[{start}, {end})" for start, end in list(Spans(_spans(declared)))[:8]) or "nothing"
+        spans = ", ".join(f"[{start}, {end})" for start, end in list(Spans(spans_of(declared)))[:8]) or "nothing"
         tables = ", ".join(f"table version={table.version}" for table in self._tables) or "no table"
         return UndeclaredAccess(
             f"{self._by} {what}, which its launch does not declare: it declares arena {spans}, {tables}",
@@ -118,5 +115,5 @@ class LaunchScope:
         )
 
 
-def _spans(accesses: Sequence[Access]) -> list[Span]:
+def spans_of(accesses: Sequence[Access]) -> list[Span]:
     return [(a.extent.offset_bytes, a.extent.offset_bytes + a.extent.size_bytes) for a in accesses]

@@ -195,14 +195,12 @@ class Shadow:
     def _cell(self, side: Side) -> Cell | None:
         """Of all bytes of a side at once, where they are the owner's and the same is known of all of them."""
         if isinstance(side, HostExtent):
-            space, extent = self.host.writable.get(side.space), side
-            if space is None:
-                return None
+            space, start, size_bytes = self.host.writable.get(side.space), side.offset_bytes, side.size_bytes
         else:
-            space, extent = self._arena, side.extent
-        start = extent.offset_bytes
-        end = start + extent.size_bytes
-        cell = space.at.get(start)
+            space, start, size_bytes = self._arena, side.extent.offset_bytes, side.extent.size_bytes
+        if space is None:  # the pack's, which commands do not change
+            return None
+        cell, end = space.at.get(start), start + size_bytes
         if cell is None or cell.end != end:
             if not start < end <= space.size_bytes:
                 return None
@@ -210,7 +208,7 @@ class Shadow:
             cell, *others = space.cut(start, end)
             if others:
                 return None
-        return cell if extent is side or self.vram.is_held(cell, side) else None
+        return cell if isinstance(side, HostExtent) or self.vram.is_held(cell, side) else None
 
     def _check_read(self, cells: list[Cell], side: Side, by: Operation) -> None:
         if isinstance(side, Access):
