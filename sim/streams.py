@@ -66,8 +66,8 @@ class Clocks:
         elif self._joined[actor] != self._host_changes:
             _join(clock, self._clocks[HOST])
             self._joined[actor] = self._host_changes
-        clock[actor] += 1
-        return Operation(actor, clock[actor], index, command)
+        clock[actor] = tick = clock[actor] + 1
+        return Operation(actor, tick, index, command)
 
     def of(self, actor: int) -> list[int]:
         return self._clocks[actor]

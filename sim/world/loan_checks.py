@@ -6,6 +6,7 @@ window finds the block at home, hold always.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from sim.interval import Spans
 from sim.shadow import Shadow
@@ -77,7 +78,12 @@ class Journal:
 def _layer_of(pair: CopyPair) -> int | None:
     """Of the blob that goes to the card; None for any other copy."""
     name = pair.target.content if isinstance(pair.target, Access) else None
-    return int(name.split()[1]) if name is not None and name.startswith("blob ") else None
+    return None if name is None else _layer_named(name)
+
+
+@lru_cache(maxsize=4096)
+def _layer_named(name: str) -> int | None:
+    return int(name.split()[1]) if name.startswith("blob ") else None
 
 
 @dataclass(frozen=True, slots=True)

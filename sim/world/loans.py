@@ -10,6 +10,7 @@ of the core's plan, loans and books it knows nothing.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from sim.world.errors import WorldFault
 from sim.world.geometry import Geometry
@@ -103,10 +104,12 @@ def block_blobs(geometry: Geometry, block: Extent) -> tuple[Extent, ...]:
     )
 
 
+@cache
 def goes(name: str) -> str:
     return f"{name} goes"
 
 
+@cache
 def comes(name: str) -> str:
     return f"{name} comes"
 
