@@ -30,7 +30,7 @@ from sim.graphs import Graph, Node, capture_graph, check_graph
 from sim.payload import Payload
 from sim.queues import Queues
 from sim.scope import LaunchScope
-from sim.shadow import Shadow, Side, check_group, content_of
+from sim.shadow import Shadow, Side, content_of
 from sim.streams import ACTOR_OF, HOST, Operation
 from sim.tables import Readers
 from strata.core.commands import (
@@ -280,8 +280,6 @@ class SimDevice:
     def _copy(self, command: Copy, by: Operation) -> None:
         if command.publishes is not None:
             self._shadow.tables.check_publish(command.publishes, by)
-        if len(command.pairs) > 1:
-            check_group(command.pairs, by)
         sources: list[Side] = []
         targets: list[Side] = []
         contents: list[Content | None] = []
@@ -290,7 +288,8 @@ class SimDevice:
             sources.append(pair.source)
             targets.append(pair.target)
             contents.append(self._content_left_by(pair, by))
-        self._shadow.access(by, reads=sources, writes=targets, contents=contents)
+        group = command.pairs if len(targets) > 1 else ()
+        self._shadow.access(by, reads=sources, writes=targets, contents=contents, group=group)
         self._then(command.stream, partial(self._move, command.pairs))
         for target in targets:
             if isinstance(target, HostExtent):

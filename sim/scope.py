@@ -63,11 +63,8 @@ class LaunchScope:
 
     def _is_readable(self, start: int, end: int) -> bool:
         """Declarations that touch are taken for one."""
-        return self._is_reached(start, end) or Spans(self._declared.readable).contains(start, end)
-
-    def _is_reached(self, start: int, end: int) -> bool:
-        """Through a table."""
-        return bool(self._tables) and any(table.spans.contains(start, end) for table in self._tables)
+        tables = [table.spans for table in self._tables]
+        return any(spans.contains(start, end) for spans in (*tables, Spans(self._declared.readable)))
 
     def resolve(self, address: int, size_bytes: int) -> Extent | HostExtent:
         """The bytes at a device address, declared and inside one address space."""
@@ -85,8 +82,10 @@ class LaunchScope:
             sides = (*self._declared.reads, *self._declared.writes)
             raise self._undeclared(f"views address={address:#x} size_bytes={size_bytes}", sides)
         extent = _extent(offset, size_bytes)
-        if not self._is_reached(offset, offset + size_bytes):
-            self.check_read(extent)
+        for table in self._tables:
+            if table.spans.contains(offset, offset + size_bytes):
+                return extent
+        self.check_read(extent)
         return extent
 
     def check_words(self, words: Sequence[int], end_of: Callable[[int], int]) -> None:

@@ -47,14 +47,17 @@ class Shadow:
         writes: Sequence[Side],
         contents: Sequence[Content | None],
         tables: Sequence[Readers] = (),
+        group: Sequence[CopyPair] = (),
     ) -> None:
         """Check all, then note all: a refused command leaves no mark. `tables` are checked already. `contents`: what
-        each write leaves, one for each of `writes`."""
+        each write leaves, one for each of `writes`. `group`: the copies that all of it is, in any order."""
         clock, num_cut = self.clocks.of(by.actor), self._num_cut
         read_cells, write_cells = self._plain_reads(reads, clock), self._plain_writes(writes, clock)
         if self._num_cut != num_cut:  # what was found first may have been cut since
             read_cells, write_cells = self._plain_reads(reads, clock), self._plain_writes(writes, clock)
-        if read_cells is None or write_cells is None:
+        if read_cells is None or write_cells is None or (group and _do_meet(read_cells, write_cells)):
+            if group:
+                check_group(group, by)
             self._access_in_full(by, reads, writes, contents, tables)
             return
         for table in tables:
@@ -161,14 +164,22 @@ class Shadow:
     def _plain_reads(self, sides: Sequence[Side], clock: list[int]) -> list[Cell] | None:
         """The cells of what nearly all reads are, at one glance: each of one cell, and nothing in them that a check
         could refuse. None where one is not so: those are checked in full, which says what is wrong, if anything is."""
+        at, num_changes = self._arena.at, self.vram.num_changes
         found: list[Cell] = []
         for side in sides:
-            if isinstance(side, HostExtent) and self.host.is_plain_master(side):
+            if isinstance(side, Access):
+                extent, expected = side.extent, side.content
+                cell = at.get(extent.offset_bytes)
+                is_same = cell is not None and cell.end - cell.start == extent.size_bytes
+                if cell is None or not is_same or cell.owner != side.owner or cell.mapped_at != num_changes:
+                    cell = self._cell(side)
+            elif self.host.is_plain_master(side):
                 continue
-            cell, expected = self._cell(side), side.content if isinstance(side, Access) else None
+            else:
+                cell, expected = self._cell(side), None
             if cell is None or (content := cell.content) is None:
                 return None
-            if expected is not None and content.name is not None and content.name != expected:
+            if expected is not None and content.name != expected and content.name is not None:
                 return None
             write = cell.write
             if write is not None and write.tick > clock[write.actor]:
@@ -178,9 +189,17 @@ class Shadow:
 
     def _plain_writes(self, sides: Sequence[Side], clock: list[int]) -> list[Cell] | None:
         """As `_plain_reads`; nobody has read them through a table."""
+        at, num_changes = self._arena.at, self.vram.num_changes
         found: list[Cell] = []
         for side in sides:
-            cell = self._cell(side)
+            if isinstance(side, Access):
+                extent = side.extent
+                cell = at.get(extent.offset_bytes)
+                is_same = cell is not None and cell.end - cell.start == extent.size_bytes
+                if cell is None or not is_same or cell.owner != side.owner or cell.mapped_at != num_changes:
+                    cell = self._cell(side)
+            else:
+                cell = self._cell(side)
             if cell is None or cell.readers:
                 return None
             write = cell.write
@@ -240,6 +259,12 @@ class Shadow:
 
 def content_of(side: Side) -> Content:
     return UNNAMED if isinstance(side, HostExtent) or side.content is None else named(side.content)
+
+
+def _do_meet(reads: list[Cell], writes: list[Cell]) -> bool:
+    """Whether anything is written that is written twice, or read too."""
+    written = set(writes)
+    return len(written) < len(writes) or not written.isdisjoint(reads)
 
 
 def check_group(pairs: Iterable[CopyPair], by: Operation) -> None:
