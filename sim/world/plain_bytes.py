@@ -25,6 +25,7 @@ class PlainBytes:
             HostSpace.STAGING: memoryview(bytearray(description.staging_bytes)),
             HostSpace.PARKED: memoryview(bytearray(description.parked_bytes)),
         }
+        self._poison = memoryview(bytes((POISON,)) * description.range_bytes)
         self._away: dict[int, bytes] = {}
         self._homes: dict[int, int] = {}  # offset in the arena -> physical segment
 
@@ -38,7 +39,7 @@ class PlainBytes:
         self.poison(extent)
 
     def poison(self, extent: Extent) -> None:
-        self.fill(extent, POISON)
+        self.arena(extent)[:] = self._poison[: extent.size_bytes]
 
     def copy(self, source: Extent | HostExtent, target: Extent | HostExtent) -> None:
         self._bytes(target)[:] = self._bytes(source)
