@@ -43,8 +43,16 @@ class Tally:
     pairs: Counter[Pair] = field(default_factory=Counter)
 
 
-def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True, with_all_loans: bool = True) -> Failure | None:
-    """One world, drawn from `seed`; see `draw_world`."""
+def run_seed(
+    seed: int,
+    tally: Tally,
+    *,
+    with_drawn_order: bool = True,
+    with_all_loans: bool = True,
+    is_worth_an_end: Callable[[], bool] = lambda: True,
+) -> Failure | None:
+    """One world, drawn from `seed`; see `draw_world`. `is_worth_an_end` is asked behind the last decision whether the
+    world is brought to its end."""
     drawn: Drawn | None = None
     taken: list[Decision] = []
     try:
@@ -53,7 +61,7 @@ def run_seed(seed: int, tally: Tally, *, with_drawn_order: bool = True, with_all
         others = (geometry.drafter_experts, geometry.work_bytes, geometry.short_read_tokens, geometry.num_swaps)
         is_plain = not any(others) and geometry.pinned_bytes is None
         is_counting_pairs = seed % PAIRS_EVERY == 0 and is_plain and not geometry.splits
-        driver = _run(drawn, taken, is_counting_pairs=is_counting_pairs)
+        driver = _run(drawn, taken, is_counting_pairs=is_counting_pairs, is_worth_an_end=is_worth_an_end)
     except Exception as error:  # whatever the core or a check raises is what a campaign looks for
         geometry = drawn.geometry if drawn else geometry_that_lends()
         failure = Failure(seed, type(error).__name__, str(error), geometry, tuple(taken))
@@ -74,13 +82,15 @@ def _run(
     *,
     is_recording: bool = False,
     is_counting_pairs: bool = False,
+    is_worth_an_end: Callable[[], bool] = lambda: True,
 ) -> AnyDriver:
     driver = make_world(drawn.geometry, is_recording=is_recording, is_counting_pairs=is_counting_pairs)
     drawer = drawn.drawer()
     for _ in range(drawn.num_decisions()):
         taken.append(drawer.draw(driver))
         driver.apply(taken[-1])
-    driver.finish()
+    if is_worth_an_end():
+        driver.finish()
     return driver
 
 

@@ -14,6 +14,7 @@ from fuzz.scenes import HABITS, MIN_DECISIONS, OPENING_FRESH, Scene, draw_scene,
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Restart, Stop
 from sim.world.geometry import MAX_EXPERTS, OTHER_OPTIONS, VOCAB_SIZE, Delivery, Geometry
+from sim.world.sites import OF_SWAP
 from sim.world.worlds import AnyDriver
 from strata.core.errors import Refusal
 from strata.core.units import SLOT_ALIGNMENT_BYTES, align_up
@@ -137,8 +138,8 @@ class Drawer:
         if geometry.drafter_experts:  # as far as the acts of both ways reach, and the acts of a room
             self._after += [range(60), range(4)]
         self._sites = sites_in(geometry)
-        if scene is Scene.SWAPS:  # as far as the copies of a swap
-            self._after = [range(9)]
+        if scene is Scene.SWAPS:  # as far as the copies of a swap, or one of them itself
+            self._after, self._sites = [range(9)], (OF_SWAP,)
         self._fault_rate = rng.choice((0.0, 0.1, 0.2, 0.3) if geometry.drafter_experts else (0.0, 0.0, 0.08, 0.2))
         self._cancel_rate = rng.choice((0.0, 0.15, 0.3) if geometry.drafter_experts else (0.0, 0.03, 0.15))
         self._favour_rate = rng.choice((0.1, 0.3, 0.5)) if geometry.delivery is Delivery.DRAWN else 0.0

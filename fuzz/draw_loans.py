@@ -41,11 +41,12 @@ def with_loans(geometry: Geometry, rng: Random) -> Geometry:
     return geometry
 
 
-def with_room(geometry: Geometry, rng: Random, *, is_apart: bool) -> Geometry:
+def with_room(geometry: Geometry, rng: Random, *, is_apart: bool, is_large: bool = False) -> Geometry:
     """`geometry` with a room that is taken for any prompt, and few slots, so that much goes through the ring; reads
-    borrow slots, or, where that has a plan, have an arena of their own. `geometry` where no try has a plan."""
+    borrow slots, or, where that has a plan, have an arena of their own. A large room holds dozens of ring entries.
+    `geometry` where no try has a plan."""
     for _ in range(TRIES):
-        drawn = _drawn(geometry, rng, is_room_alone=True)
+        drawn = _drawn(geometry, rng, is_room_alone=True, is_large=is_large)
         num_slots = rng.choice((4, 6, 8))
         lending = replace(drawn, room_min_tokens=0, num_cache_slots=num_slots, chunk_tokens=LONG_CHUNK_TOKENS)
         if is_apart:
@@ -92,7 +93,7 @@ def _apart(lending: Geometry, plan: Plan) -> Geometry:
     return lending if isinstance(found, Refusal) or found.lendable else apart
 
 
-def _drawn(geometry: Geometry, rng: Random, *, is_room_alone: bool = False) -> Geometry:
+def _drawn(geometry: Geometry, rng: Random, *, is_room_alone: bool = False, is_large: bool = False) -> Geometry:
     has_room = is_room_alone or rng.random() < ROOM_SHARE
     is_elastic = not is_room_alone and (not has_room or rng.random() < ELASTIC_SHARE)
     lends_block = is_elastic and rng.random() < 0.7
@@ -100,7 +101,7 @@ def _drawn(geometry: Geometry, rng: Random, *, is_room_alone: bool = False) -> G
     blob_bytes, num_experts = rng.choice(BLOB_BYTES), rng.choice((3, 4, 5, 9))
     if has_room and num_experts * align_up(blob_bytes, SLOT_ALIGNMENT_BYTES) < stride_bytes:
         num_experts = -(-2 * stride_bytes // blob_bytes)
-    if rng.random() < 0.15:  # more dirty slots than one group of copies has
+    if rng.random() < 0.15 or is_large:  # more dirty slots than one group of copies has
         num_experts = -(-rng.choice((17, 20, 33)) * stride_bytes // blob_bytes)
     head_bytes = rng.choice(HEAD_BYTES)
     lends_head = is_elastic and head_bytes > 0 and rng.random() < 0.8

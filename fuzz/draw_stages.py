@@ -3,12 +3,14 @@ so that the others are the same without.
 """
 
 from dataclasses import replace
+from enum import StrEnum
 from random import Random
 
 from fuzz.draw_scratch import BLOB_FACTOR, ROW_BYTES
 from sim.world.card import FaultKind
 from sim.world.decisions import Advance, Begin, Cancel, Decision, Fault, Favour, Stop, Turn
 from sim.world.geometry import SLOT_GRID_BYTES, Delivery, Geometry
+from sim.world.staged.driver import StagedDriver
 from sim.world.worlds import AnyDriver
 from strata.core.errors import Refusal
 from strata.core.memory.shapes import STREAM_ALL_TOKENS
@@ -22,8 +24,9 @@ BLOB_BYTES = (0, 2053, 3001, 4096, 4099)
 FRESH = (1, 2, 5, 17, 80, 200, 257, 300, 520, 600)
 SHARED = (0, 0, 1, 100, 256, 5000)
 TIMES = (1, 1, 2, 3, 5, 9, 30)
-HASTY_SHARE, HASTY_FRESH, HASTY_SHARED = 0.35, (80, 300, 300, 520), (0, 0, 1, 5000)
+HASTY_SHARE, HASTY_FRESH, HASTY_SHARED = 0.5, (80, 300, 300, 520), (0, 0, 1, 5000)
 HASTY_TIMES = (2, 3, 4, 5, 60)
+PARKED_FRESH, PARKED_SHARED, PARKED_TIMES = (2, 80, 200, 300), (0, 0, 0, 5000), (9, 60, 60)
 FAULT_AFTER = (0, 1, 2, 3, 5, 8, 13, 21, 40)
 TRIES = 40
 
@@ -135,6 +138,15 @@ def _arena_bytes(part: Geometry, rng: Random) -> int:
     return -(-wanted // SEGMENT_BYTES) * SEGMENT_BYTES
 
 
+class Moment(StrEnum):
+    """In which a hasty client leaves."""
+
+    NONE = "none"
+    ANY = "any"  # stages differ
+    LATE = "late"  # the first is done with the prompt, and another one is not
+    PARKED = "parked"  # a conversation is parked on some stages, and on its way on others
+
+
 class StagedDrawer:
     """Decisions that fit what is open, turns and failures of any stage included."""
 
@@ -149,20 +161,27 @@ class StagedDrawer:
         self._turn_rate = rng.choice((0.2, 0.4))
         self._shared: tuple[int, ...] = SHARED
         self._times: tuple[int, ...] = TIMES
-        self._is_hasty, self._is_late, self._apart_rate = rng.random() < HASTY_SHARE, False, 0.0
-        if self._is_hasty:  # a client that leaves while one stage is ahead of another
+        self._moment, self._apart_rate = Moment.NONE, 0.0
+        if rng.random() < HASTY_SHARE:  # a client that leaves while one stage is ahead of another
             self._fresh, self._shared, self._times = HASTY_FRESH, HASTY_SHARED, HASTY_TIMES
             self._fault_rate, self._cancel_rate, self._turn_rate = 0.0, 0.02, 0.1
-            self._is_late = rng.random() < 0.5
-            self._apart_rate = 0.5 if self._is_late else 0.2
+            parked = (Moment.PARKED,) * 2 if geometry.parked_bytes else ()
+            self._moment = rng.choice((Moment.ANY, Moment.LATE, *parked))
+            self._apart_rate = 0.5 if self._moment is Moment.LATE else 0.2
+        if self._moment is Moment.PARKED:  # conversations that end, and take turns
+            self._fresh, self._shared, self._times = PARKED_FRESH, PARKED_SHARED, PARKED_TIMES
 
-    def _are_apart(self, driver: AnyDriver) -> bool:
-        """Whether the moment has come for which a hasty client waits: any difference between two stages, or that the
-        first one is done with the prompt and another one is not."""
+    def _has_come(self, driver: AnyDriver) -> bool:
+        """The moment for which a hasty client waits."""
         first, *others = (where.split()[0] for where in driver.where.split(" | "))
-        if self._is_late:
-            return first in ("Closing", "Windowing") and any(other.endswith("Reading") for other in others)
-        return self._is_hasty and any(other != first for other in others)
+        match self._moment:
+            case Moment.ANY:
+                return any(other != first for other in others)
+            case Moment.LATE:
+                return first in ("Closing", "Windowing") and any(other.endswith("Reading") for other in others)
+            case Moment.PARKED:
+                return isinstance(driver, StagedDriver) and driver.is_half_parked
+        return False
 
     def draw(self, driver: AnyDriver) -> Decision:
         rng, luck = self._rng, self._rng.random()
@@ -184,8 +203,9 @@ class StagedDrawer:
                 max_tokens=rng.choice((1, 1, 2, 4)),
                 bias=rng.choice((0, 0, 7)),
             )
-        if rng.random() < (self._apart_rate if self._are_apart(driver) else self._cancel_rate):
+        if rng.random() < (self._apart_rate if self._has_come(driver) else self._cancel_rate):
             return Cancel()
         if driver.has_token and rng.random() < 0.2:
             return Stop()
-        return Advance(rng.choice(self._times))
+        is_parking = self._moment is Moment.PARKED and "Parking" in driver.where
+        return Advance(1 if is_parking else rng.choice(self._times))

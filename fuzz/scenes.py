@@ -11,6 +11,7 @@ from random import Random
 
 from fuzz.draw_loans import with_all_parts, with_loans, with_room
 from sim.world.geometry import Geometry
+from strata.core.units import align_up
 
 SHARE = 0.3
 MIN_DECISIONS = 8
@@ -46,7 +47,7 @@ class Habits:
 
 HABITS = {
     Scene.ALTERNATE: Habits((0, 1, 70, 70), (0, 100, 150, 5000, 5000, 5000), (1, 2, 2, 2, 3), (30,)),
-    Scene.LEAVE: Habits((1025, 1026, 1300, 2100), (0, 0, 1), (0, 1), (1, 1, 2), 0.3),
+    Scene.LEAVE: Habits((1025, 1026, 1300, 2100), (0, 0, 1), (0, 1), (1, 1, 2), 0.5),
     Scene.APART: Habits((1025, 1025, 1026, 2049), (0, 0, 1), (0, 1), (5, 20)),
     Scene.RESTART: Habits((1, 17, 257, 300, 520), (0, 0, 100, 5000), (0, 1, 2), (5, 20, 30), restarts=0.35),
     Scene.CUTS: Habits((0, 0, 1, 17, 80), (0, 300, 5000), (0, 0, 1, 2), (9, 30)),
@@ -68,6 +69,8 @@ def draw_stage(scene: Scene, rng: Random, any_geometry: Callable[[Random, bool],
     if scene is Scene.RESTART:
         geometry = any_geometry(rng, rng.random() < 0.2)
         return with_loans(geometry, rng) if rng.random() < 0.6 else geometry
+    if scene is Scene.LEAVE and rng.random() < 0.5:  # copies run ahead of the layers that are ordered
+        return with_room(_deepened(any_geometry(rng, True), rng), rng, is_apart=False, is_large=True)
     if scene in (Scene.LEAVE, Scene.APART):
         return with_room(any_geometry(rng, True), rng, is_apart=scene is Scene.APART)
     if scene is Scene.HOME:
@@ -80,3 +83,12 @@ def draw_stage(scene: Scene, rng: Random, any_geometry: Callable[[Random, bool],
     if scene is Scene.CUTS:
         return replace(geometry, recurrent=recurrent, num_checkpoints=rng.choice((1, 2, 2, 5)))
     return replace(geometry, recurrent=recurrent if rng.random() < 0.6 else ())
+
+
+def _deepened(geometry: Geometry, rng: Random) -> Geometry:
+    """With five or six layers, the last ones of experts, on a card that has what they need at least."""
+    sizes = [size for size in geometry.blob_bytes if size]
+    more = tuple(rng.choice(sizes) for _ in range(rng.choice((5, 6)) - len(geometry.blob_bytes)))
+    more_bytes = len(more) * (8 * geometry.context_tokens + 1024)
+    arena_bytes = align_up(geometry.arena_bytes + more_bytes, geometry.segment_bytes)
+    return replace(geometry, blob_bytes=geometry.blob_bytes + more, arena_bytes=arena_bytes)

@@ -5,23 +5,26 @@ time, so that they hold as many worlds beside other work as on a quiet machine. 
 ran. One that was not found is *triggered* when some world did something else than it does without it.
 """
 
-import json
 import os
-import subprocess
-import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from fuzz.planted import ROOT, Mutant
+from fuzz.child import Task, work
+from fuzz.planted import Mutant
 
 TURN_SECONDS = (1.0, 3.0, 10.0, 30.0, 90.0)
 NUM_DIGESTS = 20
+FORKS = get_context("forkserver")
+FORKS.set_forkserver_preload(["fuzz.ahead"])
 START_SECONDS = 120.0
 """What a process may take beside its turn before it is given up."""
 MINUTES = (1, 2, 5, 10)
@@ -137,38 +140,30 @@ def _turn(seconds: float, budget: Budget, seed: int, pair: tuple[Mutant, Verdict
     return verdict
 
 
-def run_child(
-    mutants: Sequence[Path],
-    *,
-    seed: int = 0,
-    seconds: float = 60.0,
-    wall_seconds: float = 600.0,
-    max_runs: int = 1_000_000,
-    digests: int = 0,
-    traces: Sequence[Path] = (),
-    is_minimizing: bool = False,
-    is_at_once: bool = False,
-    record: Path | None = None,
-    is_slots_only: bool = False,
-) -> dict[str, Any]:
-    """The report of one process with these bugs. `is_at_once`: bytes change as commands are submitted, so that nothing
-    but the twin's checks can find what is out of order; `is_slots_only`: no world lends more than cache slots. Raises
-    RuntimeError when it does not give one."""
-    command = [sys.executable, "-m", "fuzz.child", "--seed", str(seed), "--seconds", str(seconds)]
-    command += ["--wall-seconds", str(wall_seconds), "--max-runs", str(max_runs), "--digests", str(digests)]
-    command += ["--minimize"] * is_minimizing + ["--at-once"] * is_at_once
-    command += [] if record is None else ["--record", str(record)]
-    command += ["--slots-only"] * is_slots_only
-    command += [part for trace in traces for part in ("--trace", str(trace))] + [str(path) for path in mutants]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    timeout = wall_seconds + START_SECONDS
-    process = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout, check=False
-    )
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{process.stderr}")
-    report: dict[str, Any] = json.loads(process.stdout)
+def run_child(mutants: Sequence[Path], **options: Any) -> dict[str, Any]:
+    """The report of a process of its own on a `Task` with these bugs. Raises RuntimeError when it does not give one."""
+    task = Task(mutants, **options)
+    reader, writer = FORKS.Pipe(duplex=False)
+    process = FORKS.Process(target=_report, args=(task, writer))
+    process.start()
+    writer.close()
+    try:
+        if not reader.poll(task.wall_seconds + START_SECONDS):
+            process.kill()
+        report: dict[str, Any] | str = reader.recv()
+    except EOFError:
+        report = "nothing was reported"
+    process.join()
+    if isinstance(report, str):
+        raise RuntimeError(f"{task} ended with {process.exitcode}:\n{report}")
     return report
+
+
+def _report(task: Task, writer: Connection) -> None:
+    try:
+        writer.send(work(task))
+    except Exception:
+        writer.send(traceback.format_exc())
 
 
 @cache

@@ -14,6 +14,7 @@ from pathlib import Path
 from strata.core.errors import ModelError
 
 MAX_SHOWN_CHARACTERS = 300
+REMEDY = "name a .gguf file that can be read, or a folder that holds one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def mode_of(path: Path) -> int:
     except (FileNotFoundError, NotADirectoryError):
         return 0
     except (OSError, ValueError) as error:
-        raise ModelError(f"{shown(path)}: cannot open the model file: {reason_of(error)}") from None
+        raise ModelError(f"{shown(path)}: cannot open the model file: {reason_of(error)}; {REMEDY}") from None
 
 
 def open_model_file(path: Path) -> tuple[int, FileIdentity]:
@@ -44,7 +45,7 @@ def open_model_file(path: Path) -> tuple[int, FileIdentity]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
-        raise ModelError(f"{shown(path)}: cannot open the model file: {reason_of(error)}") from None
+        raise ModelError(f"{shown(path)}: cannot open the model file: {reason_of(error)}; {REMEDY}") from None
     with ExitStack() as opened:
         opened.callback(os.close, descriptor)
         if not stat.S_ISREG(_status(path, descriptor).st_mode):

@@ -125,7 +125,8 @@ def test_a_model_that_cannot_be_read_hides_no_other_reason(tmp_path: Path) -> No
     missing = tmp_path / "none.gguf"
     ended = start(tmp_path, "serve", str(missing), "--port", "70000", "--device", "hip")
     assert [line.partition(":")[2].strip()[:12] for line in ended.err[:2]] == ["port refused", "--device=hip"]
-    assert ended.err[2] == f"strata: {missing}: cannot open the model file: No such file or directory"
+    assert ended.err[2].startswith(f"strata: {missing}: cannot open the model file: No such file or directory; ")
+    assert ended.err[2].endswith("name a .gguf file that can be read, or a folder that holds one")
     assert (ended.code, len(ended.err)) == (2, 3)
 
 

@@ -25,7 +25,8 @@ SCRIPT = """
 import json, sys
 from hashlib import sha256
 from pathlib import Path
-from fuzz.planted import load_mutant, plant
+from fuzz.plant import plant
+from fuzz.planted import load_mutant
 
 plant([load_mutant(Path(name)) for name in sys.argv[2:]])
 from fuzz import rules

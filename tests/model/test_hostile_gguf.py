@@ -63,8 +63,8 @@ def refusal_of_any(path: Path) -> str:
 
 
 HOSTILE: dict[str, tuple[bytes | RawGguf, str]] = {
-    "empty file": (b"", "magic"),
-    "three bytes": (b"GGU", "magic"),
+    "empty file": (b"", "not a GGUF file: it has 0 B"),
+    "three bytes": (b"GGU", "not a GGUF file: it has 3 B"),
     "other magic": (replace(PLAIN, magic=b"GGML"), "not a GGUF file"),
     "reversed magic": (replace(PLAIN, magic=b"FUGG"), "big-endian"),
     "big-endian version": (replace(PLAIN, version=3 << 24), "big-endian GGUF file (version 3)"),

@@ -75,6 +75,15 @@ class StagedDriver(Play):
         return any(state.at.is_restoring for state in self.runner.state.stages)
 
     @property
+    def is_half_parked(self) -> bool:
+        """A conversation is on its way to host memory on some stages, and others are done with that."""
+        state = self.runner.state
+        on_its_way = [
+            isinstance(stage, Parking) and came is None for stage, came in zip(state.stages, state.came, strict=True)
+        ]
+        return any(on_its_way) and not all(on_its_way)
+
+    @property
     def num_steps(self) -> int:
         return self.num_events + sum(card.device.statistics().num_commands for card in self.cards)
 

@@ -58,11 +58,13 @@ def read_header(path: Path, descriptor: int, identity: FileIdentity) -> FileHead
 
 
 def _read_version(cursor: HeaderCursor) -> int:
+    if cursor.file_bytes < len(MAGIC):
+        raise cursor.error(f"is not a GGUF file: it has {cursor.file_bytes:,} B; download or convert the model again")
     magic = cursor.take(4, "the magic")
     if magic == MAGIC[::-1]:
         raise cursor.error("is a big-endian GGUF file; only little-endian files are supported")
     if magic != MAGIC:
-        raise cursor.error(f"is not a GGUF file: it starts with {magic!r}, not {MAGIC!r}")
+        raise cursor.error(f"is not a GGUF file: it starts with {magic!r}, not {MAGIC!r}; convert the model to GGUF")
     version = cursor.u32("the version")
     swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
     if version > 0xFFFF and swapped <= 0xFFFF:

@@ -47,7 +47,7 @@ def choose_in_folder(folder: Path) -> Path:
     except OSError as error:
         raise ModelError(f"{shown(folder)}: cannot list the folder: {reason_of(error)}") from None
     if not files:
-        raise ModelError(f"{shown(folder)}: the folder holds no .gguf file")
+        raise ModelError(f"{shown(folder)}: the folder holds no .gguf file; name the one that does, or the file")
     models: dict[tuple[str, int], Path] = {}
     for path in files:
         name = shard_name(path)
