@@ -22,16 +22,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from sim.cells import Content, named
+from sim.cells import UNNAMED, Content, named
 from sim.clock import VirtualClock, work_of
 from sim.errors import GraphError, PackError, UnknownProgram
 from sim.faults import Faults, targets_of
-from sim.graphs import Graph, Node, capture_graph, check_graph, take_apart
+from sim.graphs import Graph, Node, capture_graph, check_graph
 from sim.payload import Payload
 from sim.queues import Queues
 from sim.scope import LaunchScope
-from sim.shadow import Shadow, Side, check_group, content_of
+from sim.shadow import Shadow, Side, content_of
 from sim.streams import ACTOR_OF, HOST, Operation
+from sim.tables import Readers
 from strata.core.commands import (
     Access,
     Command,
@@ -48,7 +49,6 @@ from strata.core.commands import (
     Transfer,
     Unmap,
     Wait,
-    size_of,
 )
 from strata.core.events import Event, Failed, Reached
 from strata.core.extent import Extent, HostExtent, HostSpace
@@ -60,6 +60,8 @@ PACK_ADDRESS = 0x2000_0000_0000
 """Fixed and far apart: addresses in tables are the same in every run, and none is a place in this process."""
 
 DIGEST_BYTES = 8
+OF_HOST = (Map, Unmap, Transfer)
+"""What the host does itself; all else goes to a stream."""
 
 __all__ = ["ARENA_ADDRESS", "PACK_ADDRESS", "CardRow", "Faults", "SimDevice", "describe_twin"]
 
@@ -150,26 +152,28 @@ class SimDevice:
     def submit(self, commands: Sequence[Command]) -> None:
         """Raises the class of `errors.py` that fits; commands before the refused one stand."""
         assert not self._is_closed
+        counts, clocks = self._counts, self._shadow.clocks
         for command in commands:
             index, self._index = self._index, self._index + 1
             failed = self._faults(index, command) if self._faults is not None else None
-            actor = HOST if isinstance(command, (Map, Unmap, Transfer)) else ACTOR_OF[command.stream]
-            by = self._shadow.clocks.issue(actor, index, command)
+            by = clocks.issue(HOST if isinstance(command, OF_HOST) else ACTOR_OF[command.stream], index, command)
             if failed is not None:
                 self._spoil(command, failed, by)
             else:
-                pack_read_bytes = self._counts.pack_read_bytes
+                pack_read_bytes = counts.pack_read_bytes
                 self._apply(command, by)
                 if self._clock is not None:
-                    viewed_bytes = self._counts.pack_read_bytes - pack_read_bytes
+                    viewed_bytes = counts.pack_read_bytes - pack_read_bytes
                     work, pinned_bytes = work_of(command, self._graphs), self._pinned_bytes
                     self._clock.charge(command, work, pack_read_bytes=viewed_bytes, pinned_bytes=pinned_bytes)
-            self._counts.commands += 1
+            counts.commands += 1
 
     def completions(self) -> Sequence[Event]:
         """Everything reached since the last call: without queues a command is over once it is submitted. With a clock
         one event, so that a host which awaits no more than that does not wait longer. By taking a Reached, the host
         knows that all before its Notify is over."""
+        if not self._events:
+            return []
         num_taken = len(self._events) if self._clock is None else 1
         taken, self._events = self._events[:num_taken], self._events[num_taken:]
         for event, snapshot in taken:
@@ -221,8 +225,7 @@ class SimDevice:
         """Who owns which bytes now, in address order, the whole range."""
         vram = self._shadow.vram
         if self._map_at != vram.num_changes:
-            rows = vram.owner_rows(Extent(0, self._description.range_bytes))
-            self._map = tuple(CardRow(start, end - start, owner) for start, end, owner in rows)
+            self._map = tuple([CardRow(start, end - start, owner) for start, end, owner in vram.owners()])
             self._map_at = vram.num_changes
         return self._map
 
@@ -234,23 +237,15 @@ class SimDevice:
 
     def _apply(self, command: Command, by: Operation) -> None:
         match command:
-            case Launch():
-                self._launch(take_apart(command), by)
-                self._counts.launches += 1
-            case GraphLaunch():
-                self._launch_graph(command, by)
-                self._counts.launches += 1
-                self._counts.graph_launches += 1
             case Copy():
                 self._copy(command, by)
-            case Fill():
-                assert 0 <= command.value <= 255, command
-                self._shadow.access(by, reads=(), writes=(command.target,))
-                self._then(command.stream, partial(self._payload.fill, command.target.extent, command.value))
-            case Digest():
-                assert command.target.size_bytes == DIGEST_BYTES, command
-                self._shadow.access(by, reads=(command.source,), writes=(command.target,))
-                self._then(command.stream, partial(self._payload.digest, command.source.extent, command.target))
+            case Map():
+                self._shadow.map(command, by)
+                self._payload.map(command.segment_index, command.extent)
+                self._payload.poison(command.extent)
+            case Launch():
+                self._launch(Node(command), by)
+                self._counts.launches += 1
             case Record():
                 self._shadow.clocks.record(command)
                 if self._queues is not None:
@@ -262,57 +257,74 @@ class SimDevice:
             case Notify():
                 snapshot = self._shadow.clocks.snapshot(by.actor)
                 self._then(command.stream, partial(self._report, Reached(command.tag), snapshot))
-            case Map():
-                self._shadow.map(command, by)
-                self._payload.map(command.segment_index, command.extent)
-                self._payload.poison(command.extent)
             case Unmap():
                 self._shadow.unmap(command, by)
                 self._payload.unmap(command.extent)
+            case GraphLaunch():
+                self._launch_graph(command, by)
+                self._counts.launches += 1
+                self._counts.graph_launches += 1
             case Transfer():
                 self._shadow.transfer(command, by)
                 if not command.in_place:
                     self._poison(command.extent)
+            case Fill():
+                assert 0 <= command.value <= 255, command
+                self._access(by, reads=(), writes=(command.target,))
+                self._then(command.stream, partial(self._payload.fill, command.target.extent, command.value))
+            case Digest():
+                assert command.target.size_bytes == DIGEST_BYTES, command
+                self._access(by, reads=(command.source,), writes=(command.target,))
+                self._then(command.stream, partial(self._payload.digest, command.source.extent, command.target))
 
     def _copy(self, command: Copy, by: Operation) -> None:
         if command.publishes is not None:
             self._shadow.tables.check_publish(command.publishes, by)
-        if len(command.pairs) > 1:
-            check_group(command.pairs, by)
-        sources, targets = [pair.source for pair in command.pairs], [pair.target for pair in command.pairs]
-        contents = [self._content_left_by(pair, by) for pair in command.pairs]
-        self._shadow.access(by, reads=sources, writes=targets, contents=contents)
-        self._then(command.stream, partial(self._move, command.pairs))
+        sources: list[Side] = []
+        targets: list[Side] = []
+        contents: list[Content | None] = []
+        counts = self._counts
         for pair in command.pairs:
-            if isinstance(pair.target, HostExtent):
-                self._counts.to_host_bytes += size_of(pair.target)
+            sources.append(pair.source)
+            targets.append(pair.target)
+            contents.append(self._content_left_by(pair, by))
+        group = command.pairs if len(targets) > 1 else ()
+        self._shadow.access(by, reads=sources, writes=targets, contents=contents, group=group)
+        self._then(command.stream, partial(self._move, command.pairs))
+        for target in targets:
+            if isinstance(target, HostExtent):
+                counts.to_host_bytes += target.size_bytes
             else:
-                self._counts.to_device_bytes += size_of(pair.target)
+                counts.to_device_bytes += target.extent.size_bytes
         if command.publishes is not None:
-            table = tuple(pair.target for pair in command.pairs if isinstance(pair.target, Access))
+            table = tuple(target for target in targets if isinstance(target, Access))
             self._shadow.tables.publish(command.publishes, table, by)
 
     def _content_left_by(self, pair: CopyPair, by: Operation) -> Content:
         """What the manifest says of the source's place in a blob goes with the bytes, and so does the name of what is
         parked. Staging carries results whose names say nothing on the host."""
-        if isinstance(pair.target, HostExtent) and pair.target.space is HostSpace.PARKED:
-            return content_of(pair.source)
-        content = content_of(pair.target)
-        if isinstance(pair.source, HostExtent) and isinstance(pair.target, Access):
-            whole_start = self._shadow.host.check_name(pair.source, content.name, by)
-            if whole_start is not None and content.name is not None:
-                start_bytes = pair.target.extent.offset_bytes - (pair.source.offset_bytes - whole_start)
-                return named(content.name, start_bytes)
-        return content
+        source, target = pair.source, pair.target
+        if isinstance(target, HostExtent):
+            return content_of(source) if target.space is HostSpace.PARKED else UNNAMED
+        assert isinstance(source, HostExtent), pair
+        if source.space is HostSpace.STAGING:
+            return content_of(target)
+        whole_start = self._shadow.host.check_name(source, target.content, by)
+        if target.content is None or whole_start is None:
+            return content_of(target)
+        return named(target.content, target.extent.offset_bytes - (source.offset_bytes - whole_start))
 
     def _launch(self, node: Node, by: Operation, replay: GraphLaunch | None = None) -> None:
         """`replay`: the launch of the graph that this one is a node of, on whose stream and table it runs."""
         launch, shadow = node.launch, self._shadow
         if launch.program not in self._programs:
             self._check_program(launch)
-        tables = [shadow.check_table(replay.table_version if replay else read.version, by) for read in node.table_reads]
-        shadow.access(by, reads=node.reads, writes=launch.writes, tables=tables)
-        scope = LaunchScope(self._description, by, reads=node.reads, writes=launch.writes, tables=tables)
+        tables: Sequence[Readers] = ()
+        if node.table_reads:
+            versions = [replay.table_version if replay else read.version for read in node.table_reads]
+            tables = [shadow.check_table(version, by) for version in versions]
+        shadow.access(by, reads=node.reads, writes=node.writes, contents=node.contents, tables=tables)
+        scope = LaunchScope(self._description, by, node.declared, tables)
         if self._queues is None:
             self._run(launch, scope)
         else:
@@ -346,7 +358,7 @@ class SimDevice:
             raise GraphError(f"{by} refused: graph={command.graph} was never captured", command)
         check_graph(graph, self._shadow.vram, by)
         for node in graph.nodes:
-            self._launch(node, self._shadow.clocks.issue(by.actor, by.index, command), command)
+            self._launch(node, by, command)
 
     def _check_program(self, launch: Launch) -> None:
         if launch.program not in self._programs:
@@ -364,10 +376,13 @@ class SimDevice:
                     self._poison(side.extent)
             self._report(failed, None)
 
-        if isinstance(command, (Map, Unmap, Transfer)):
+        if isinstance(command, OF_HOST):
             fail()
         else:
             self._then(command.stream, fail)
+
+    def _access(self, by: Operation, *, reads: Sequence[Side], writes: Sequence[Side]) -> None:
+        self._shadow.access(by, reads=reads, writes=writes, contents=[content_of(side) for side in writes])
 
     def _poison(self, extent: Extent) -> None:
         for part in self._shadow.vram.mapped_parts(extent):

@@ -13,52 +13,55 @@ from dataclasses import dataclass
 
 from sim.errors import GraphError
 from sim.interval import Spans
+from sim.scope import Declared, spans_of
+from sim.shadow import content_of
 from sim.streams import Operation
 from sim.vram import Mapping, OwnerRow, Vram
 from strata.core.commands import Access, Launch, TableRead
 from strata.core.extent import Extent
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
-    extent: Extent
-    backing: tuple[Mapping | None, ...]
-    owners: tuple[OwnerRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Node:
-    """A captured launch and what it names, taken apart once."""
+    """A launch and what it names, taken apart once: `contents` is what each of its writes leaves."""
 
-    launch: Launch
-    reads: tuple[Access, ...]
-    table_reads: tuple[TableRead, ...]
+    __slots__ = ("contents", "declared", "launch", "reads", "table_reads", "writes")
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch, self.writes = launch, launch.writes
+        self.reads: list[Access] = []
+        self.table_reads: list[TableRead] = []
+        for read in launch.reads:
+            if isinstance(read, Access):
+                self.reads.append(read)
+            else:
+                self.table_reads.append(read)
+        self.contents = [content_of(side) for side in launch.writes]
+        self.declared = Declared(self.reads, launch.writes)
 
 
 @dataclass(slots=True)
 class Graph:
-    """`num_changes` is the card's when all pins were last seen in place."""
+    """`extents` are all bytes that it names; `owners` and `mappings` the whole card's at capture, `num_changes` its
+    when they were last seen so at these bytes."""
 
     name: str
     nodes: tuple[Node, ...]
-    pins: tuple[Pin, ...]
+    extents: tuple[Extent, ...]
+    owners: tuple[OwnerRow, ...]
+    mappings: tuple[Mapping | None, ...]
     num_changes: int
 
 
 def capture_graph(name: str, launches: Sequence[Launch], vram: Vram, by: Operation) -> Graph:
     """Pin everything that `launches` name. Raises when some of it is not mapped or not theirs now."""
-    accesses = [a for launch in launches for a in (*launch.reads, *launch.writes) if isinstance(a, Access)]
+    nodes = tuple(map(Node, launches))
+    accesses = [access for node in nodes for access in (*node.reads, *node.launch.writes)]
     for access in accesses:
-        vram.check_access(vram.cut(access.extent, by), access, by)
-    spans = Spans((access.extent.offset_bytes, access.extent.end_bytes) for access in accesses)
-    extents = [Extent(start, end - start) for start, end in spans]
-    pins = tuple(Pin(e, vram.backing(e), vram.owner_rows(e)) for e in extents)
-    return Graph(name, tuple(map(take_apart, launches)), pins, vram.num_changes)
-
-
-def take_apart(launch: Launch) -> Node:
-    table_reads = tuple([read for read in launch.reads if isinstance(read, TableRead)])
-    return Node(launch, tuple([read for read in launch.reads if isinstance(read, Access)]), table_reads)
+        cells = vram.cut(access.extent, by)
+        if len(cells) != 1 or not vram.is_held(cells[0], access):
+            vram.check_access(cells, access, by)
+    extents = tuple([Extent(start, end - start) for start, end in Spans(spans_of(accesses))])
+    return Graph(name, nodes, extents, vram.owners(), tuple(vram.mappings), vram.num_changes)
 
 
 def check_graph(graph: Graph, vram: Vram, by: Operation) -> None:
@@ -66,15 +69,25 @@ def check_graph(graph: Graph, vram: Vram, by: Operation) -> None:
     looked at while nothing on the card was mapped, unmapped or passed on."""
     if graph.num_changes == vram.num_changes:
         return
-    for pin in graph.pins:
-        backing = vram.backing(pin.extent)
-        for then, now in zip(pin.backing, backing, strict=True) if backing != pin.backing else ():
-            if then is None or now is None or then.segment_index != now.segment_index:
-                raise _stale(graph, pin.extent, f"backed by {then} at capture and by {now} now", vram, by)
-        owners = vram.owner_rows(pin.extent)
-        if owners != pin.owners:
-            raise _stale(graph, pin.extent, f"owned as {_show(pin.owners)} at capture, {_show(owners)} now", vram, by)
+    owners, mappings = vram.owners(), tuple(vram.mappings)
+    if owners != graph.owners or mappings != graph.mappings:
+        for extent in graph.extents:
+            for place in vram.segments(extent):
+                then, now = graph.mappings[place], mappings[place]
+                if then is None or now is None or then.segment_index != now.segment_index:
+                    raise _stale(graph, extent, f"backed by {then} at capture and by {now} now", vram, by)
+            before, after = _within(extent, graph.owners), _within(extent, owners)
+            if before != after:
+                raise _stale(graph, extent, f"owned as {_show(before)} at capture, {_show(after)} now", vram, by)
     graph.num_changes = vram.num_changes
+
+
+def _within(extent: Extent, rows: tuple[OwnerRow, ...]) -> list[OwnerRow]:
+    """The rows that meet `extent`, cut to it."""
+    first, behind = extent.offset_bytes, extent.end_bytes
+    return [
+        (max(first, start), min(behind, end), owner) for start, end, owner in rows if start < behind and first < end
+    ]
 
 
 def _stale(graph: Graph, extent: Extent, what: str, vram: Vram, by: Operation) -> GraphError:
@@ -85,5 +98,5 @@ def _stale(graph: Graph, extent: Extent, what: str, vram: Vram, by: Operation) -
     )
 
 
-def _show(rows: tuple[OwnerRow, ...]) -> str:
+def _show(rows: list[OwnerRow]) -> str:
     return ", ".join(f"[{start}, {end}) {owner!r}" for start, end, owner in rows[:4])

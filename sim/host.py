@@ -25,6 +25,7 @@ class HostShadow:
         for extent, name in manifest:
             assert extent.space is HostSpace.PACK, extent
             self._names.assign(extent.offset_bytes, extent.end_bytes, name)
+        self._found_names: dict[tuple[int, int], list[tuple[int, str | None]]] = {}
         self.writable = {space: Cells(sizes[space]) for space in WRITABLE}
         self.is_sealed = False
 
@@ -37,6 +38,11 @@ class HostShadow:
                 f"{by} refused: {describe(extent)} ends beyond its {self._sizes[extent.space]:,} B", by.command
             )
         return [] if extent.space is HostSpace.PACK else self.writable[extent.space].cut(start, end)
+
+    def is_plain_master(self, extent: HostExtent) -> bool:
+        """Whether nothing is to be said of a read of it: of the pack, which nobody changes any more."""
+        is_master = extent.space is HostSpace.PACK and self.is_sealed
+        return is_master and extent.offset_bytes + extent.size_bytes <= self._sizes[HostSpace.PACK]
 
     def check_read(self, cells: list[Cell], extent: HostExtent, by: Operation) -> None:
         if extent.space is HostSpace.PACK:
@@ -65,7 +71,7 @@ class HostShadow:
         if extent.space is not HostSpace.PACK:
             return None
         whole_start: int | None = None
-        for start, name in self._names.whole_runs(extent.offset_bytes, extent.end_bytes):
+        for start, name in self._names_in(extent):
             if name is not None and content is not None and name != content:
                 raise ContentMismatch(
                     f"{by} refused: reads {describe(extent)} and says content={content!r}, but what begins at "
@@ -75,6 +81,13 @@ class HostShadow:
             if name is not None and whole_start is None:
                 whole_start = start
         return whole_start
+
+    def _names_in(self, extent: HostExtent) -> list[tuple[int, str | None]]:
+        """Of the pack, whose names never change: the same pieces of it are copied again and again."""
+        key = extent.offset_bytes, extent.size_bytes
+        if key not in self._found_names:
+            self._found_names[key] = list(self._names.whole_runs(extent.offset_bytes, extent.end_bytes))
+        return self._found_names[key]
 
     def _check_parked_name(self, extent: HostExtent, content: str | None, by: Operation) -> None:
         for start, end, cell in self.writable[extent.space].meeting(extent.offset_bytes, extent.end_bytes):

@@ -30,11 +30,11 @@ class Queues:
     def __init__(self) -> None:
         self._queues: dict[Stream, deque[Entry]] = {stream: deque() for stream in Stream}
         self._records: dict[str, Entry] = {}
-        self._num_entries = 0
+        self._num_entries = self._num_over = 0
 
     def __len__(self) -> int:
         """How many entries are not over."""
-        return sum(map(len, self._queues.values()))
+        return self._num_entries - self._num_over
 
     def add(self, stream: Stream, effect: Callable[[], None]) -> None:
         self._put(stream, effect)
@@ -60,6 +60,7 @@ class Queues:
         assert queue and _can_go(queue[0]), stream
         entry = queue.popleft()
         entry.is_over = True
+        self._num_over += 1
         if entry.effect is not None:
             entry.effect()
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from sim.cells import UNNAMED, Cell, Content, named
 from sim.errors import OrderError
-from sim.host import WRITABLE, HostShadow
+from sim.host import HostShadow
 from sim.streams import Clocks, Operation
 from sim.tables import Readers, Tables
 from sim.vram import Vram
@@ -37,6 +37,7 @@ class Shadow:
         self._writable = tuple(self.host.writable.values())
         self.tables = Tables(self.clocks, self.vram.cells)
         self._arena, self._range_bytes = self.vram.cells, description.range_bytes
+        self._num_cut = 0  # sides that were no cells before they were asked for
 
     def access(
         self,
@@ -44,35 +45,53 @@ class Shadow:
         *,
         reads: Sequence[Side],
         writes: Sequence[Side],
+        contents: Sequence[Content | None],
         tables: Sequence[Readers] = (),
-        contents: Sequence[Content | None] = (),
+        group: Sequence[CopyPair] = (),
     ) -> None:
         """Check all, then note all: a refused command leaves no mark. `tables` are checked already. `contents`: what
-        each write leaves, one for each of `writes`; by default what its access names."""
+        each write leaves, one for each of `writes`. `group`: the copies that all of it is, in any order."""
+        clock, num_cut = self.clocks.of(by.actor), self._num_cut
+        read_cells, write_cells = self._plain_reads(reads, clock), self._plain_writes(writes, clock)
+        if self._num_cut != num_cut:  # what was found first may have been cut since
+            read_cells, write_cells = self._plain_reads(reads, clock), self._plain_writes(writes, clock)
+        if read_cells is None or write_cells is None or (group and _do_meet(read_cells, write_cells)):
+            if group:
+                check_group(group, by)
+            self._access_in_full(by, reads, writes, contents, tables)
+            return
+        for table in tables:
+            self.tables.note_read(table, by)
+        self.clocks.note_read(read_cells, by)
+        self._note_write(write_cells, by, contents)
+
+    def _access_in_full(
+        self,
+        by: Operation,
+        reads: Sequence[Side],
+        writes: Sequence[Side],
+        contents: Sequence[Content | None],
+        tables: Sequence[Readers],
+    ) -> None:
         read_cells, write_cells = self._cut(reads, writes, by)
-        clock = self.clocks.of(by.actor)
-        if not self._are_plain_reads(reads, read_cells, clock):
-            for side, found in zip(reads, read_cells, strict=True):
-                self._check_read(found, side, by)
-        if not self._are_plain_writes(writes, write_cells, clock):
-            for side, found in zip(writes, write_cells, strict=True):
-                self._check_write(found, side, by)
+        for side, found in zip(reads, read_cells, strict=True):
+            self._check_read(found, side, by)
+        for side, found in zip(writes, write_cells, strict=True):
+            self._check_write(found, side, by)
         for table in tables:
             self.tables.note_read(table, by)
         for found in read_cells:
             self.clocks.note_read(found, by)
-        for found, content in zip(write_cells, contents or map(content_of, writes), strict=True):
-            for cell in found:
-                cell.write, cell.reads, cell.content = by, (), content
-                if cell.readers:
-                    self.tables.note_write(cell)
+        for found, content in zip(write_cells, contents, strict=True):
+            self._note_write(found, by, [content] * len(found))
         # Only now: two writes of one command may meet, and what has melted is no cell of the second any more.
         for side, found in zip(writes, write_cells, strict=True):
             if len(found) > 1:
                 self._melt(side)
 
     def check_read(self, side: Side, by: Operation) -> None:
-        self._check_read(self._cells(side, by), side, by)
+        if self._plain_reads((side,), self.clocks.of(by.actor)) is None:
+            self._check_read(self._cells(side, by), side, by)
 
     def check_table(self, version: int, by: Operation) -> Readers:
         """All that the version reaches, unless nothing of it changed since the last check for this stream."""
@@ -87,9 +106,7 @@ class Shadow:
         """The host asks for these bytes. But for the pack it may write them, so no stream may still touch them."""
         cells = self.host.cut(extent, by)
         self.clocks.check_write(cells, extent, by)
-        self._note_write(cells, by)
-        for cell in cells:
-            cell.content = UNNAMED
+        self._note_write(cells, by, [UNNAMED] * len(cells))
         if len(cells) > 1:
             self._melt(extent)
 
@@ -119,23 +136,17 @@ class Shadow:
         cells = self.vram.cut(extent, by)
         self.clocks.check_write(cells, extent, by)
         self.tables.check_write(cells, extent, by)
-        self._note_write(cells, by)
+        self._note_write(cells, by, [cell.content for cell in cells])
         return cells
 
     def _cut(
         self, reads: Sequence[Side], writes: Sequence[Side], by: Operation
     ) -> tuple[list[list[Cell]], list[list[Cell]]]:
         """The cells of each side, none of which is cut by another one's."""
-        before, cells, at = self._num_cuts(), self._cells, self._arena.at
-        found: list[list[Cell]] = []
-        for side in (*reads, *writes):
-            cell = at.get(side.extent.offset_bytes) if isinstance(side, Access) else None
-            if cell is not None and cell.end - cell.start == side.extent.size_bytes:  # type: ignore[union-attr]
-                found.append([cell])
-            else:
-                found.append(cells(side, by))
+        before, sides = self._num_cuts(), (*reads, *writes)
+        found = [self._cells(side, by) for side in sides]
         if self._num_cuts() != before:
-            found = [cells(side, by) for side in (*reads, *writes)]
+            found = [self._cells(side, by) for side in sides]
         return found[: len(reads)], found[len(reads) :]
 
     def _num_cuts(self) -> int:
@@ -150,35 +161,73 @@ class Shadow:
         end = start + extent.size_bytes
         return self._arena.cut(start, end) if end <= self._range_bytes else self.vram.cut(extent, by)
 
-    def _are_plain_reads(self, sides: Sequence[Side], cells: list[list[Cell]], clock: list[int]) -> bool:
-        """What nearly all reads are, at one glance: of one cell each, and nothing in them that a check could refuse.
-        What is not plain is checked in full, which says what is wrong, if anything is."""
-        for side, found in zip(sides, cells, strict=True):
-            if len(found) != 1 or not isinstance(side, Access):
-                return False
-            write, content, expected = found[0].write, found[0].content, side.content
-            if content is None or not (expected is None or content.name is None or content.name == expected):
-                return False
+    def _plain_reads(self, sides: Sequence[Side], clock: list[int]) -> list[Cell] | None:
+        """The cells of what nearly all reads are, at one glance: each of one cell, and nothing in them that a check
+        could refuse. None where one is not so: those are checked in full, which says what is wrong, if anything is."""
+        at, num_changes = self._arena.at, self.vram.num_changes
+        found: list[Cell] = []
+        for side in sides:
+            if isinstance(side, Access):
+                extent, expected = side.extent, side.content
+                cell = at.get(extent.offset_bytes)
+                is_same = cell is not None and cell.end - cell.start == extent.size_bytes
+                if cell is None or not is_same or cell.owner != side.owner or cell.mapped_at != num_changes:
+                    cell = self._cell(side)
+            elif self.host.is_plain_master(side):
+                continue
+            else:
+                cell, expected = self._cell(side), None
+            if cell is None or (content := cell.content) is None:
+                return None
+            if expected is not None and content.name != expected and content.name is not None:
+                return None
+            write = cell.write
             if write is not None and write.tick > clock[write.actor]:
-                return False
-            if not self.vram.is_held(found[0], side):
-                return False
-        return True
+                return None
+            found.append(cell)
+        return found
 
-    def _are_plain_writes(self, sides: Sequence[Side], cells: list[list[Cell]], clock: list[int]) -> bool:
-        """As `_are_plain_reads`; nobody has read them through a table."""
-        for side, found in zip(sides, cells, strict=True):
-            if len(found) != 1 or not isinstance(side, Access) or found[0].readers:
-                return False
-            write = found[0].write
+    def _plain_writes(self, sides: Sequence[Side], clock: list[int]) -> list[Cell] | None:
+        """As `_plain_reads`; nobody has read them through a table."""
+        at, num_changes = self._arena.at, self.vram.num_changes
+        found: list[Cell] = []
+        for side in sides:
+            if isinstance(side, Access):
+                extent = side.extent
+                cell = at.get(extent.offset_bytes)
+                is_same = cell is not None and cell.end - cell.start == extent.size_bytes
+                if cell is None or not is_same or cell.owner != side.owner or cell.mapped_at != num_changes:
+                    cell = self._cell(side)
+            else:
+                cell = self._cell(side)
+            if cell is None or cell.readers:
+                return None
+            write = cell.write
             if write is not None and write.tick > clock[write.actor]:
-                return False
-            for read in found[0].reads:
+                return None
+            for read in cell.reads:
                 if read.tick > clock[read.actor]:
-                    return False
-            if not self.vram.is_held(found[0], side):
-                return False
-        return True
+                    return None
+            found.append(cell)
+        return found
+
+    def _cell(self, side: Side) -> Cell | None:
+        """Of all bytes of a side at once, where they are the owner's and the same is known of all of them."""
+        if isinstance(side, HostExtent):
+            space, start, size_bytes = self.host.writable.get(side.space), side.offset_bytes, side.size_bytes
+        else:
+            space, start, size_bytes = self._arena, side.extent.offset_bytes, side.extent.size_bytes
+        if space is None:  # the pack's, which commands do not change
+            return None
+        cell, end = space.at.get(start), start + size_bytes
+        if cell is None or cell.end != end:
+            if not start < end <= space.size_bytes:
+                return None
+            self._num_cut += 1
+            cell, *others = space.cut(start, end)
+            if others:
+                return None
+        return cell if isinstance(side, HostExtent) or self.vram.is_held(cell, side) else None
 
     def _check_read(self, cells: list[Cell], side: Side, by: Operation) -> None:
         if isinstance(side, Access):
@@ -196,10 +245,9 @@ class Shadow:
             self.host.check_write(side, by)
         self.clocks.check_write(cells, side, by)
 
-    def _note_write(self, cells: list[Cell], by: Operation) -> None:
-        for cell in cells:
-            cell.write = by
-            cell.reads = ()
+    def _note_write(self, cells: list[Cell], by: Operation, contents: Sequence[Content | None]) -> None:
+        for cell, content in zip(cells, contents, strict=True):
+            cell.write, cell.reads, cell.content = by, (), content
             if cell.readers:
                 self.tables.note_write(cell)
 
@@ -213,15 +261,21 @@ def content_of(side: Side) -> Content:
     return UNNAMED if isinstance(side, HostExtent) or side.content is None else named(side.content)
 
 
+def _do_meet(reads: list[Cell], writes: list[Cell]) -> bool:
+    """Whether anything is written that is written twice, or read too."""
+    written = set(writes)
+    return len(written) < len(writes) or not written.isdisjoint(reads)
+
+
 def check_group(pairs: Iterable[CopyPair], by: Operation) -> None:
     """The copies of one group run in any order, so none may write what another reads or writes."""
-    touched: dict[str, list[tuple[int, int, bool]]] = {"arena": [], **{space: [] for space in WRITABLE}}
+    touched: dict[str, list[tuple[int, int, bool]]] = {}
     for pair in pairs:
         for side, is_write in ((pair.source, False), (pair.target, True)):
-            if isinstance(side, Access):
-                touched["arena"].append((side.extent.offset_bytes, side.extent.end_bytes, is_write))
-            elif side.space in touched:
-                touched[side.space].append((side.offset_bytes, side.end_bytes, is_write))
+            space, extent = ("arena", side.extent) if isinstance(side, Access) else (side.space, side)
+            if space is not HostSpace.PACK:
+                start = extent.offset_bytes
+                touched.setdefault(space, []).append((start, start + extent.size_bytes, is_write))
     for space, sides in touched.items():
         for start, end in _collisions(sides):
             raise OrderError(

@@ -66,8 +66,8 @@ class Clocks:
         elif self._joined[actor] != self._host_changes:
             _join(clock, self._clocks[HOST])
             self._joined[actor] = self._host_changes
-        clock[actor] += 1
-        return Operation(actor, clock[actor], index, command)
+        clock[actor] = tick = clock[actor] + 1
+        return Operation(actor, tick, index, command)
 
     def of(self, actor: int) -> list[int]:
         return self._clocks[actor]
@@ -110,12 +110,10 @@ class Clocks:
                     refuse_order(by, read, side, "writes bytes", "reads")
 
     def note_read(self, cells: list[Cell], by: Operation) -> None:
-        clock = self._clocks[by.actor]
+        clock, alone = self._clocks[by.actor], (by,)
         for cell in cells:
-            reads = cell.reads
-            if reads:
-                reads = tuple([read for read in reads if read.tick > clock[read.actor]])
-            cell.reads = (*reads, by) if reads else (by,)
+            kept = [read for read in cell.reads if read.tick > clock[read.actor]] if cell.reads else None
+            cell.reads = (*kept, by) if kept else alone
 
 
 def _join(clock: list[int], other: list[int] | tuple[int, ...]) -> None:

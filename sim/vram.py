@@ -24,7 +24,7 @@ OwnerRow = tuple[int, int, str]
 """Start, end, owner."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Mapping:
     segment_index: int
     map_epoch: int  # counts the maps of this card, from 1
@@ -43,6 +43,8 @@ class Vram:
         self._homes: dict[int, Extent] = {}
         self.num_changes = 0  # maps, unmaps and transfers: whoever keeps a view of them can see that it is old
         self.cells = Cells(range_bytes)
+        self._owners: tuple[OwnerRow, ...] = ()
+        self._owners_at = -1  # changes when `_owners` was made
 
     @property
     def mapped_bytes(self) -> int:
@@ -189,8 +191,15 @@ class Vram:
 
     def backing(self, extent: Extent) -> tuple[Mapping | None, ...]:
         """What backs each segment that `extent` meets, in address order."""
-        places = self._segments(extent)
+        places = self.segments(extent)
         return tuple(self.mappings[places.start : places.stop])
+
+    def owners(self) -> tuple[OwnerRow, ...]:
+        """`owner_rows` of the whole range."""
+        if self._owners_at != self.num_changes:
+            self._owners = self.owner_rows(Extent(0, self.range_bytes))
+            self._owners_at = self.num_changes
+        return self._owners
 
     def owner_rows(self, extent: Extent) -> tuple[OwnerRow, ...]:
         """(start, end, owner) of each run in `extent`, whatever the generations."""
@@ -210,15 +219,20 @@ class Vram:
     def content_rows(self, extent: Extent) -> tuple[tuple[int, int, Content | None], ...]:
         """(start, end, content) of each run in `extent`, None for what is undefined."""
         rows: list[tuple[int, int, Content | None]] = []
-        for start, end, cell in self.cells.meeting(extent.offset_bytes, extent.end_bytes):
-            if rows and rows[-1][2] == cell.content:
+        first, behind = extent.offset_bytes, extent.end_bytes
+        for cell in self.cells.met(first, behind):
+            content, start = cell.content, max(first, cell.start)
+            if rows and (rows[-1][2] is content or rows[-1][2] == content):
                 start = rows.pop()[0]
-            rows.append((start, end, cell.content))
+            rows.append((start, min(behind, cell.end), content))
         return tuple(rows)
 
     def mapped_parts(self, extent: Extent) -> Iterator[Extent]:
         """The pieces of `extent` that are backed, in address order."""
-        places = self._segments(extent)
+        places = self.segments(extent)
+        if None not in self.mappings[places.start : places.stop]:
+            yield extent
+            return
         for is_hole, run in groupby(places, key=lambda place: self.mappings[place] is None):
             if not is_hole:
                 first, *rest = run
@@ -250,7 +264,8 @@ class Vram:
         rows = self._generation_rows(extent.offset_bytes, extent.end_bytes)
         return next((start, end) for start, end, _, _ in rows if start <= cell.start < end)
 
-    def _segments(self, extent: Extent) -> range:
+    def segments(self, extent: Extent) -> range:
+        """The places that `extent` meets."""
         if not extent.size_bytes:
             return range(0)
         return range(extent.offset_bytes // self.segment_bytes, (extent.end_bytes - 1) // self.segment_bytes + 1)

@@ -80,8 +80,6 @@ class Faults:
         self.planned.append((after, kind, at))
 
     def take(self, command: Command, word_of: Callable[[Command], str]) -> FaultKind | None:
-        if not self.planned:
-            return None
         word = word_of(command)
         fitting = [(left, kind, at) for left, kind, at in self.planned if at in ("", word)]
         others = [planned for planned in self.planned if planned[2] not in ("", word)]
@@ -125,6 +123,8 @@ class WorldDevice(SimDevice):
         self.num_overtakings = 0  # times that a stream went on before an older command of another one
         self.pairs: Pairs | None = None
         self._geometry, self._delivery = geometry, geometry.delivery
+        self._tells_all = self._delivery in (Delivery.ALL, Delivery.DRAWN)
+        self._drafter_layer = geometry.num_layers
         self._drafting = drafting
         self._is_core = True  # whether commands come from the core
         self._reports: deque[tuple[str, Event, tuple[int, ...] | None]] = deque()
@@ -192,8 +192,8 @@ class WorldDevice(SimDevice):
         the card, as it would: the failure itself is told."""
         if not self.queues:
             raise Stalled("the runner waits for a notice that no submitted command will give: all of them are over")
-        stream, streams = self.queues.oldest(), self.queues.streams()
-        if self.favours and len(streams) > 1:
+        stream = self.queues.oldest()
+        if self.favours and len(streams := self.queues.streams()) > 1:
             favoured = streams[self.favours.popleft() % len(streams)]
             self.num_overtakings += favoured is not stream
             stream = favoured
@@ -221,7 +221,7 @@ class WorldDevice(SimDevice):
         return view
 
     def completions(self) -> Sequence[Event]:
-        if self._delivery in (Delivery.ALL, Delivery.DRAWN):
+        if self._tells_all:
             return super().completions()
         for event, snapshot in self._events:
             stream = self._stream_of.pop(event.tag) if isinstance(event, Reached) else _stream_of(event)
@@ -247,7 +247,7 @@ class WorldDevice(SimDevice):
             self.history.append(command)
         if isinstance(command, Notify):
             self._stream_of[command.tag] = command.stream
-        self._last_fault = kind = self.faults.take(command, self.word_of)
+        self._last_fault = kind = self.faults.take(command, self.word_of) if self.faults.planned else None
         if kind is FaultKind.REFUSED:
             raise PlantedFault(PLANTED, command)
         if kind is FaultKind.FAILED:
@@ -257,8 +257,8 @@ class WorldDevice(SimDevice):
                 self._note_home()
             check_unpublished(command, self._shadow)
         if self.swaps is not None and not self.faults.is_spoilt:
-            self.swaps.check(command, self._shadow, index, self.card_map())
-        if isinstance(command, GraphLaunch) or _begins_window(command):
+            self.swaps.check(command, self._shadow, index, self.card_map)
+        if isinstance(command, (Launch, GraphLaunch)) and _begins_window(command):
             self.journal.num_windows += 1
             if self.journal.num_windows > 1 and self.lent is not None:
                 check_block_is_back(self._geometry, self.lent, self._shadow, index, command)
@@ -281,15 +281,16 @@ class WorldDevice(SimDevice):
 
     def _copy(self, command: Copy, by: Operation) -> None:
         super()._copy(command, by)
-        self.journal.note_copy(command, drafter_layer=self._geometry.num_layers)
+        self.journal.note_copy(command, drafter_layer=self._drafter_layer)
         if command.publishes is not None:
             check_published(command.publishes, self._shadow, by)
 
 
-def _begins_window(command: Command) -> bool:
-    """Of a window that is no graph, which a model in one piece begins so."""
-    is_embed = isinstance(command, Launch) and command.program == programs.EMBED
-    return is_embed and command.stream is Stream.VERIFIER  # type: ignore[union-attr]
+def _begins_window(command: Launch | GraphLaunch) -> bool:
+    """A graph is a window; one that is no graph is begun so by a model in one piece."""
+    if isinstance(command, GraphLaunch):
+        return True
+    return command.program == programs.EMBED and command.stream is Stream.VERIFIER
 
 
 def _stream_of(event: Failed) -> str:

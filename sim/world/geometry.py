@@ -133,6 +133,11 @@ class Geometry:
         )
         return {name: size_bytes for names, size_bytes in rows if size_bytes for name in names}
 
+    @property
+    def has_work(self) -> bool:
+        """Whether any program needs some."""
+        return bool(self.mixer_work_bytes or self.moe_work_bytes or self.ffn_work_bytes)
+
     def is_recurrent(self, layer: int) -> bool:
         return layer in self.recurrent
 

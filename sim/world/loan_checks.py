@@ -6,6 +6,7 @@ window finds the block at home, hold always.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from sim.interval import Spans
 from sim.shadow import Shadow
@@ -30,7 +31,7 @@ from sim.world.loans import (
     comes,
     goes,
 )
-from sim.world.slab_checks import Workplace, workplace_of
+from sim.world.slab_checks import Workplace
 from strata.core.commands import Access, Copy, CopyPair, Launch
 from strata.core.extent import Extent
 from strata.core.memory.policy import NEVER
@@ -53,8 +54,8 @@ class Journal:
     worked: dict[tuple[str, int], Launch] = field(default_factory=dict)
 
     @property
-    def workplaces(self) -> set[Workplace]:
-        return set(map(workplace_of, self.worked.values()))
+    def workplaces(self) -> list[Workplace]:
+        return [Workplace(launch.program, launch.args.buffers) for launch in self.worked.values()]  # type: ignore[union-attr]
 
     @property
     def has_worked(self) -> bool:
@@ -77,7 +78,12 @@ class Journal:
 def _layer_of(pair: CopyPair) -> int | None:
     """Of the blob that goes to the card; None for any other copy."""
     name = pair.target.content if isinstance(pair.target, Access) else None
-    return int(name.split()[1]) if name is not None and name.startswith("blob ") else None
+    return None if name is None else _layer_named(name)
+
+
+@lru_cache(maxsize=4096)
+def _layer_named(name: str) -> int | None:
+    return int(name.split()[1]) if name.startswith("blob ") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,38 +207,29 @@ def check_reader(journal: Journal, due: Due) -> None:
         raise WorldFault(f"{due}: chunks of {journal.chunks} tokens were read")
 
 
-def check_homes(journal: Journal, geometry: Geometry, lent: Lent, due: Due) -> None:
+def check_homes(journal: Journal, lent: Lent, due: Due) -> None:
     """What the read wrote of the block went home, each byte once, and nothing else did (`lending.md` 3.1)."""
     if not due.opens_room:
         return
     written = {extent.offset_bytes for extent in journal.entries if lent.block.contains(extent)}
     dirty = [slot for slot in lent.room if slot.offset_bytes in written]
-    wanted = [part for slot in dirty for part in _parts_in(slot, geometry, lent)]
+    wanted = [part for slot in dirty for part in _parts_in(slot, lent)]
     found = [(extent.offset_bytes, extent.end_bytes) for extent in journal.homes]
     num_bytes = sum(end - start for start, end in found)
     if list(Spans(found)) != list(Spans(wanted)) or num_bytes != sum(end - start for start, end in wanted):
         raise WorldFault(f"{len(dirty)} slots of the room were written: {sorted(wanted)}; home went {sorted(found)}")
 
 
-def _parts_in(slot: Extent, geometry: Geometry, lent: Lent) -> list[tuple[int, int]]:
+def _parts_in(slot: Extent, lent: Lent) -> list[tuple[int, int]]:
     """The drafter's bytes that lie in `slot`."""
-    blobs = [extent for _, extent in block_blobs(geometry, lent.block)]
-    sides = [(max(b.offset_bytes, slot.offset_bytes), min(b.end_bytes, slot.end_bytes)) for b in blobs]
+    first, behind = slot.offset_bytes, slot.end_bytes
+    sides = [(max(blob.offset_bytes, first), min(blob.end_bytes, behind)) for blob in lent.blobs]
     return [(start, end) for start, end in sides if start < end]
-
-
-def block_blobs(geometry: Geometry, block: Extent) -> list[tuple[int, Extent]]:
-    """(expert, bytes) of the drafter, where its block lies."""
-    slot_bytes = block.size_bytes // geometry.drafter_experts if geometry.drafter_experts else 0
-    return [
-        (expert, block.part(offset_bytes=expert * slot_bytes, size_bytes=geometry.drafter_blob_bytes))
-        for expert in range(geometry.drafter_experts)
-    ]
 
 
 def check_block_is_back(geometry: Geometry, lent: Lent, shadow: Shadow, index: int, command: object) -> None:
     """Before a second window: every blob of the block is the drafter's again, and the host knows that it is there
     (`lending.md` 5, invariants 7 and 21). Raises the twin's errors."""
     by = Operation(HOST, shadow.clocks.of(HOST)[HOST], index, command)
-    for expert, extent in block_blobs(geometry, lent.block):
+    for expert, extent in enumerate(lent.blobs):
         shadow.check_read(Access(extent, BLOCK, f"blob {geometry.num_layers} {expert}"), by)

@@ -34,7 +34,7 @@ class LoanWatch:
 
     def check_lent(self, words: Sequence[str]) -> None:
         """`words`: the acts of the move that is over. Is what the cache gave, if it gave, what the read needs?"""
-        if goes(CACHE) not in words or comes(CACHE) in words:
+        if not words or goes(CACHE) not in words or comes(CACHE) in words:
             return
         geometry = self._card.geometry
         keeps_start = self.due.were_out and geometry.retains_startup
@@ -50,7 +50,7 @@ class LoanWatch:
         check_ring(journal, geometry, lent, self.due)
         if is_answered:
             check_reader(journal, self.due)
-        check_homes(journal, geometry, lent, self.due)
+        check_homes(journal, lent, self.due)
         check_workplaces(journal.workplaces, journal.entries, geometry, lent, self._start.owners)
         if self._card.plan.lendable is not None:  # else reads have an arena of their own, and one geometry
             start_chunk_tokens = self._card.plan.prompt.chunk_tokens

@@ -10,6 +10,7 @@ of the core's plan, loans and books it knows nothing.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from sim.world.errors import WorldFault
 from sim.world.geometry import Geometry
@@ -38,10 +39,11 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Lent:
-    """`room`: the ring slots that the block has room for. `parts`: what lies in the segments that move, in the order
-    of release, the head last; (name, bytes)."""
+    """`blobs`: of the drafter, one for each of its experts in the block. `room`: the ring slots that the block has room
+    for. `parts`: what lies in the segments that move, in the order of release, the head last; (name, bytes)."""
 
     block: Extent
+    blobs: tuple[Extent, ...]
     room: tuple[Extent, ...]
     parts: tuple[tuple[str, Extent], ...]
     num_segments: int
@@ -87,15 +89,27 @@ class Lent:
         return ""
 
     def _place_word(self, extent: Extent, *, home: str, behind: str) -> str:
-        if self.zone.contains(extent):
+        if extent.end_bytes <= self.num_segments * self.segment_bytes:
             return home
         return behind if self.behind.contains(extent) else ""
 
 
+def block_blobs(geometry: Geometry, block: Extent) -> tuple[Extent, ...]:
+    """The bytes of each expert of the drafter, where its block lies."""
+    slot_bytes = block.size_bytes // geometry.drafter_experts if geometry.drafter_experts else 0
+    size_bytes = geometry.drafter_blob_bytes
+    return tuple(
+        block.part(offset_bytes=expert * slot_bytes, size_bytes=size_bytes)
+        for expert in range(geometry.drafter_experts)
+    )
+
+
+@cache
 def goes(name: str) -> str:
     return f"{name} goes"
 
 
+@cache
 def comes(name: str) -> str:
     return f"{name} comes"
 
@@ -121,7 +135,7 @@ def what_is_lent(geometry: Geometry, home: Home, *, arena_bytes: int) -> Lent:
         if part.offset_bytes < end_bytes
     )
     behind = Extent(arena_bytes, end_bytes)
-    lent = Lent(block, room, cut, num_segments, geometry.segment_bytes, behind)
+    lent = Lent(block, block_blobs(geometry, block), room, cut, num_segments, geometry.segment_bytes, behind)
     early = [row for row in home.named if row[0] < end_bytes and geometry.is_elastic]
     if early:
         raise WorldFault(f"{early} were loaded into segments that are lent from the start")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from zlib import crc32
 
 from sim.world.geometry import Geometry
-from sim.world.loan_checks import block_blobs
+from sim.world.loans import block_blobs
 from sim.world.programs import Model
 from sim.world.rows import Part
 from strata.core.commands import Access
@@ -88,7 +88,7 @@ def drafter_parts(geometry: Geometry, plan: Plan) -> list[Part]:
     layer, size_bytes = geometry.num_layers, geometry.drafter_blob_bytes
     parts = [
         Part(Access(extent, "block", f"blob {layer} {expert}"), blob_bytes_of(geometry.layers.stop, expert, size_bytes))
-        for expert, extent in block_blobs(geometry, plan.block)
+        for expert, extent in enumerate(block_blobs(geometry, plan.block))
     ]
     heads = geometry.draft_heads or (geometry.heads if geometry.drafter_experts else ())
     return [*parts, *(_part(plan, item) for item in (*geometry.draft_weights, *heads))]

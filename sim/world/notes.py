@@ -45,7 +45,7 @@ def note_loans(notes: Notes, card: Card, words: Sequence[str]) -> None:
         notes.update(words)
         notes["loan opened"] += goes(CACHE) in words
     notes["blobs staged"] += card.runner.snapshot().counts.staged_reads > 0
-    has_worked = bool(card.geometry.work_bytes) and journal.has_worked
+    has_worked = card.geometry.has_work and journal.has_worked
     notes["slab of a loan"] += has_worked and card.geometry.has_slab
     notes["scratch in its region"] += has_worked and not card.geometry.has_slab
     if state.at.room is not None:

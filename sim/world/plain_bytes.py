@@ -19,12 +19,13 @@ class PlainBytes:
 
     def __init__(self, description: DeviceDescription, pack: memoryview | None = None) -> None:
         """`pack`: one that is filled and sealed already."""
-        self._arena = memoryview(bytearray(description.range_bytes))
+        self.arena_bytes = memoryview(bytearray(description.range_bytes))
         self._host = {
             HostSpace.PACK: memoryview(bytearray(description.pack_bytes)) if pack is None else pack,
             HostSpace.STAGING: memoryview(bytearray(description.staging_bytes)),
             HostSpace.PARKED: memoryview(bytearray(description.parked_bytes)),
         }
+        self._poison = memoryview(bytes((POISON,)) * description.range_bytes)
         self._away: dict[int, bytes] = {}
         self._homes: dict[int, int] = {}  # offset in the arena -> physical segment
 
@@ -38,7 +39,7 @@ class PlainBytes:
         self.poison(extent)
 
     def poison(self, extent: Extent) -> None:
-        self.fill(extent, POISON)
+        self.arena(extent)[:] = self._poison[: extent.size_bytes]
 
     def copy(self, source: Extent | HostExtent, target: Extent | HostExtent) -> None:
         self._bytes(target)[:] = self._bytes(source)
@@ -67,7 +68,7 @@ class PlainBytes:
 
     def arena(self, extent: Extent) -> memoryview:
         """The bytes as they are, unchecked: for whoever judges."""
-        return self._arena[extent.offset_bytes : extent.offset_bytes + extent.size_bytes]
+        return self.arena_bytes[extent.offset_bytes : extent.offset_bytes + extent.size_bytes]
 
     def peek(self, extent: Extent) -> bytes:
         return bytes(self.arena(extent))
@@ -79,18 +80,20 @@ class PlainBytes:
 class PlainMemory:
     """`strata.device.Memory` of one launch, with memoryviews for tensors."""
 
-    __slots__ = ("_payload", "_scope")
+    __slots__ = ("_arena", "_payload", "_scope")
 
     def __init__(self, payload: PlainBytes, scope: LaunchScope) -> None:
-        self._payload, self._scope = payload, scope
+        self._payload, self._scope, self._arena = payload, scope, payload.arena_bytes
 
     def read(self, extent: Extent) -> memoryview:
         self._scope.check_read(extent)
-        return self._payload.arena(extent)
+        start = extent.offset_bytes
+        return self._arena[start : start + extent.size_bytes]
 
     def write(self, extent: Extent) -> memoryview:
         self._scope.check_write(extent)
-        return self._payload.arena(extent)
+        start = extent.offset_bytes
+        return self._arena[start : start + extent.size_bytes]
 
     def view(self, address: int, size_bytes: int) -> memoryview:
         found = self._scope.resolve(address, size_bytes)

@@ -144,10 +144,11 @@ class Play(ABC):
             card.device.favours.clear()
 
     def _drain(self) -> None:
+        advance = Advance()
         for _ in range(HORIZON_STEPS):
             if self._request is None:
                 return
-            self.apply(Advance())
+            self.apply(advance)
         raise WorldFault(f"a request did not end within {HORIZON_STEPS} steps; it is {self.where}")
 
     def _judge(self, error: DeviceError) -> None:

@@ -24,6 +24,7 @@ programs know pack and model, and nothing of plans, slots or rings.
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from zlib import crc32
 
 from sim.world.draft_programs import draft_programs
@@ -169,6 +170,17 @@ def _mix_marks(hidden: memoryview, buffers: PassBuffers, rows: int, program: str
     set_marks(hidden, rows, [mix(mark, program, layer) for mark in marks_of(hidden, buffers, rows)])
 
 
+@lru_cache(maxsize=1024)
+def _named_by(chosen: int) -> tuple[int, ...]:
+    """The experts, one bit each."""
+    return tuple(expert for expert in range(chosen.bit_length()) if chosen >> expert & 1)
+
+
+@lru_cache(maxsize=1024)
+def _counts_of(chosen: int, num_experts: int) -> bytes:
+    return struct.pack(f"<{num_experts}i", *[chosen >> expert & 1 for expert in range(num_experts)])
+
+
 class _Programs:
     """`num_routed` numbers the router's launches, so that outputs of an earlier one are never taken for its own."""
 
@@ -266,8 +278,7 @@ class _Programs:
         _PAIR.pack_into(memory.write(rows_of(buffers, buffers.router_ids, rows)), 0, number, chosen)
         _PAIR.pack_into(memory.write(rows_of(buffers, buffers.router_weights, rows)), 0, number, chosen)
         MARK.pack_into(memory.write(rows_of(buffers, buffers.normed, rows)), 0, number)
-        counts = [chosen >> expert & 1 for expert in range(num_experts)]
-        memory.write(buffers.router_counts)[:] = struct.pack(f"<{num_experts}i", *counts)
+        memory.write(buffers.router_counts)[:] = _counts_of(chosen, num_experts)
         _mark_work(memory, buffers, number)
 
     def experts(self, memory: Memory, args: ExpertsArgs) -> None:
@@ -283,9 +294,10 @@ class _Programs:
         addresses = memory.read(args.addresses).cast("q")
         wanted = args.experts
         if wanted is None:
-            wanted = tuple([expert for expert in range(self._model.num_experts_of(layer)) if chosen >> expert & 1])
+            wanted = _named_by(chosen & ((1 << self._model.num_experts_of(layer)) - 1))
+        blobs = self._model.blobs
         for expert in wanted:
-            blob = self._model.blobs[layer, expert]
+            blob = blobs[layer, expert]
             if done >> expert & 1:
                 raise WrongBytes(f"experts of layer {layer}: expert {expert} is computed twice")
             if bytes(memory.view(addresses[expert], len(blob))) != blob:

@@ -18,6 +18,7 @@ from strata.device import Memory
 MARK = struct.Struct("<I")
 HEADER = struct.Struct("<q")
 CELL_BYTES = 4
+_MARKS = [struct.Struct(f"<{num_marks}I") for num_marks in range(MAX_WINDOW_ROWS + 1)]
 
 
 class WrongBytes(TwinError):
@@ -52,11 +53,11 @@ def num_marks(buffers: PassBuffers, rows: int) -> int:
 
 
 def marks_of(hidden: memoryview, buffers: PassBuffers, rows: int) -> tuple[int, ...]:
-    return struct.unpack_from(f"<{num_marks(buffers, rows)}I", hidden, rows * CELL_BYTES)
+    return _MARKS[num_marks(buffers, rows)].unpack_from(hidden, rows * CELL_BYTES)
 
 
 def set_marks(hidden: memoryview, rows: int, marks: Sequence[int]) -> None:
-    struct.pack_into(f"<{len(marks)}I", hidden, rows * CELL_BYTES, *marks)
+    _MARKS[len(marks)].pack_into(hidden, rows * CELL_BYTES, *marks)
 
 
 def words_of(hidden: memoryview, rows: int) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from sim.world.errors import WorldFault
 from sim.world.geometry import Geometry
 from sim.world.loans import Lent, Rows
-from strata.core.commands import Launch
 from strata.core.extent import Extent
+from strata.core.programs import PassBuffers
 
 MIN_CLASS_BYTES = 128 * 1024
 SCRATCH = "scratch"
@@ -16,20 +16,20 @@ SCRATCH = "scratch"
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """Where `program` worked, in a chunk with room for `max_rows`; every buffer of its pass ends before `behind`."""
+    """Where `program` worked, beside the buffers of its pass, which is a chunk."""
 
     program: str
-    place: Extent
-    max_rows: int
-    behind: int
+    buffers: PassBuffers
 
+    @property
+    def place(self) -> Extent:
+        return self.buffers.scratch
 
-def workplace_of(launch: Launch) -> Workplace:
-    """Of a launch of a chunk."""
-    buffers = launch.args.buffers  # type: ignore[union-attr]
-    extents = [getattr(buffers, field.name) for field in fields(buffers) if field.name != SCRATCH]
-    ends = [extent.end_bytes for extent in extents if isinstance(extent, Extent)]
-    return Workplace(launch.program, buffers.scratch, buffers.max_rows, max(ends))
+    @property
+    def behind(self) -> int:
+        """Every other buffer ends before."""
+        extents = [getattr(self.buffers, field.name) for field in fields(self.buffers) if field.name != SCRATCH]
+        return max(extent.end_bytes for extent in extents if isinstance(extent, Extent))
 
 
 def most_work_bytes(geometry: Geometry, max_rows: int) -> int:
@@ -54,7 +54,7 @@ def check_region(geometry: Geometry, owners: Rows) -> None:
 
 
 def check_workplaces(
-    found: set[Workplace], entries: list[Extent], geometry: Geometry, lent: Lent, owners: Rows
+    found: list[Workplace], entries: list[Extent], geometry: Geometry, lent: Lent, owners: Rows
 ) -> None:
     """`found` of one request, whose blobs went through the ring at `entries`."""
     ring_end = max((entry.end_bytes for entry in entries if not lent.block.contains(entry)), default=0)
@@ -66,7 +66,7 @@ def check_workplaces(
             if place.size_bytes:
                 raise WorldFault(f"{work} needs nothing to work in")
             continue
-        if place.size_bytes != _class_bytes(row_bytes * work.max_rows):
+        if place.size_bytes != _class_bytes(row_bytes * work.buffers.max_rows):
             raise WorldFault(f"{work} needs {row_bytes} B a row, and its size is no class with just room for it")
         if by_size.setdefault(place.size_bytes, place) != place:
             raise WorldFault(f"{work}: a buffer of its class is at {by_size[place.size_bytes]} already")

@@ -3,17 +3,17 @@ nothing is under way when anything is lent. Judged by the twin's facts and the g
 pure function of its own (`tests/core/test_residency.py`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from sim.errors import TwinError
 from sim.shadow import Shadow
 from sim.streams import ACTOR_OF, HOST, Operation
 from sim.world.geometry import Geometry
+from sim.world.loans import CACHE, NOBODY, PROMPT, Rows
 from sim.world.table_checks import newest_version
 from strata.core.commands import Access, Command, Copy, CopyPair, Stream, Transfer
 from strata.core.extent import Extent
 
-CACHE, PROMPT, NOBODY = "cache", "prompt", ""
 Named = Iterable[tuple[int, int, str]]
 """Start, end, name."""
 
@@ -26,22 +26,21 @@ class SwapWatch:
     """Which blob lies in which slot, as copies have it. `named`: what was on the card at start; `owners` of its bytes
     when everything was at home. `num_swaps` and `num_landings` so far."""
 
-    def __init__(self, geometry: Geometry, named: Named, owners: tuple[tuple[int, int, str], ...]) -> None:
+    def __init__(self, geometry: Geometry, named: Named, owners: Rows) -> None:
         self._geometry, self._owners = geometry, owners
         self._cache = next((Extent(start, size) for start, size, owner in owners if owner == CACHE), Extent(0, 0))
         inside = [(start, name) for start, end, name in named if self._cache.contains(Extent(start, end - start))]
         self._holds = dict(sorted(inside))
         self.num_swaps = 0
 
-    def check(self, command: Command, shadow: Shadow, index: int, rows: tuple[tuple[int, int, str], ...]) -> None:
+    def check(self, command: Command, shadow: Shadow, index: int, rows: Callable[[], Rows]) -> None:
         """`command` is about to be taken, and none before it failed on its way; `rows`: who owns what now."""
-        by = Operation(HOST, shadow.clocks.of(HOST)[HOST], index, command)
         if isinstance(command, Transfer) and command.taker == PROMPT and command.giver != NOBODY:
-            self._check_all_landed(shadow, by)
+            self._check_all_landed(shadow, _asked_by_host(command, shadow, index))
         elif isinstance(command, Copy) and command.stream is Stream.COPY:
             swapped = [pair for pair in command.pairs if self._is_swap(pair)]
             if swapped:
-                self._check_swap(swapped, shadow, by, rows)
+                self._check_swap(swapped, shadow, _asked_by_host(command, shadow, index), rows())
 
     def note(self, command: Command) -> None:
         """`command` was taken."""
@@ -59,9 +58,7 @@ class SwapWatch:
             return False
         return self._holds.get(target.extent.offset_bytes) != target.content
 
-    def _check_swap(
-        self, pairs: list[CopyPair], shadow: Shadow, by: Operation, rows: tuple[tuple[int, int, str], ...]
-    ) -> None:
+    def _check_swap(self, pairs: list[CopyPair], shadow: Shadow, by: Operation, rows: Rows) -> None:
         if len(pairs) > self._geometry.num_swaps:
             raise SwapRule(f"{len(pairs)} blobs are exchanged at once, {self._geometry.num_swaps} may be", by.command)
         if rows != self._owners:
@@ -98,3 +95,8 @@ class SwapWatch:
             if start not in but:
                 layer = int(name.split()[1])
                 yield Access(Extent(start, self._geometry.blob_bytes[layer]), CACHE, name)
+
+
+def _asked_by_host(command: Command, shadow: Shadow, index: int) -> Operation:
+    """What the host knows now is what counts."""
+    return Operation(HOST, shadow.clocks.of(HOST)[HOST], index, command)

@@ -13,7 +13,7 @@ from sim.streams import HOST, Operation
 from sim.tables import Readers
 from sim.world.plain_bytes import PlainBytes
 from strata.core.commands import TableVersion, Transfer
-from strata.core.extent import Extent, HostExtent, HostSpace
+from strata.core.extent import Extent
 
 NOBODY, PROMPT = "", "prompt"
 
@@ -68,9 +68,8 @@ def check_addresses(
         address = words[layer * num_experts + expert]
         home = homes.get(f"blob {layer} {expert}")
         if home is None:
-            place = HostExtent(HostSpace.PACK, max(0, address - PACK_ADDRESS), len(blob))
-            is_right = address >= PACK_ADDRESS and bytes(payload.host(place)) == blob
-            is_right = is_right and place.end_bytes <= pinned_bytes
+            start = address - PACK_ADDRESS
+            is_right = 0 <= start <= pinned_bytes - len(blob) and bytes(payload.pack[start : start + len(blob)]) == blob
             if not address:
                 is_right = _is_pageable(payload, blob, pinned_bytes)
         else:

@@ -75,7 +75,7 @@ class StageDevice(WorldDevice):
         super()._apply(command, by)
         if not self._is_core:
             return
-        if isinstance(command, Copy | Launch | GraphLaunch):
+        if isinstance(command, (Copy, Launch, GraphLaunch)):
             self._check_sides(command)
         if isinstance(command, Copy):
             self._check_copy(command)
@@ -117,5 +117,6 @@ class StageDevice(WorldDevice):
 
 
 def _meet(side: HostExtent, buffers: HostExtent) -> bool:
-    is_there = side.offset_bytes < buffers.end_bytes and buffers.offset_bytes < side.end_bytes
-    return side.space is buffers.space and is_there
+    if side.space is not buffers.space:
+        return False
+    return side.offset_bytes < buffers.end_bytes and buffers.offset_bytes < side.end_bytes
