@@ -32,7 +32,8 @@ def note_state(notes: Notes, before: State, state: State) -> None:
     if isinstance(state, Reading):
         chunk = state.chunk
         notes["streaming chunk" if chunk.is_streaming else "routed chunk"] += 1
-        notes["second chunk on a loan"] += chunk.first_entry > 0 and state.at.loan is not None
+        is_second = isinstance(before, Reading) and chunk.start > before.chunk.start
+        notes["second chunk on a loan"] += is_second and state.at.loan is not None
         notes["ring went round"] += chunk.ring.num_issued > chunk.ring.num_slots
     if state.at.loan is not None and state.at.loan.phase is LoanPhase.RESTORING:
         notes["more than one copy group refilled"] += len(state.at.loan.slots) > MAX_COPY_GROUP

@@ -80,11 +80,16 @@ def longest_read(plan: Plan) -> ReadPlan:
 def loans_of(plan: Plan) -> list[tuple[str, ReadPlan]]:
     """The longest read, with each loan that is switched on in and out."""
     policy, tokens = plan.options.policy, plan.options.context_tokens
-    rows = [("cache slots" if plan.lendable else "none", plan.read(tokens))]
+    ways = [("cache slots" if plan.lendable else "none", False)]
     if plan.zone is not None:
-        rows.append(("segments", plan.read(tokens, has_segments=True)))
+        ways.append(("segments", True))
+    rows = [(name, plan.read(tokens, has_segments=has_segments)) for name, has_segments in ways]
     if policy.room_min_tokens != NEVER:
-        rows += [(f"{name} + room", read.with_room(plan.room)) for name, read in rows if not _has_block(plan, name)]
+        rows += [
+            (f"{name} + room", plan.read(tokens, has_segments=has_segments, has_room=True).with_room(plan.room))
+            for name, has_segments in ways
+            if not _has_block(plan, name)
+        ]
     return rows
 
 

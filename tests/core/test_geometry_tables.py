@@ -11,7 +11,7 @@ from strata.core.inventory import DrafterInventory
 from strata.core.memory.fixed import carve_fixed
 from strata.core.memory.planner import Plan, plan_card
 from strata.core.memory.policy import LendingPolicy
-from strata.core.memory.shapes import STREAM_RING_BYTES, PlanOptions, ring_rule, room_slots
+from strata.core.memory.shapes import STREAM_ALL_TOKENS, STREAM_RING_BYTES, PlanOptions, ring_rule, room_slots
 from strata.core.units import MIB, align_up
 from tests.core.test_planner import inventory
 
@@ -96,6 +96,43 @@ def test_the_room_makes_a_ring_of_399_of_one_of_96_and_leaves_the_chunk_alone() 
     assert (len(read.layout.ring), len(wide.layout.ring), wide.num_rule_slots) == (96, 399, 96)
     assert wide.layout.ring == (*read.layout.ring, *plan.room)
     assert replace(wide, layout=read.layout) == read
+
+
+@given(
+    path_tokens=st.integers(1, 8_192),
+    max_blob_bytes=st.sampled_from([PACKED_BLOB_BYTES, MAX_BLOB_BYTES, Q8_MAX_BLOB_BYTES]),
+    arena_mib=st.integers(1_600, 6_000),
+    num_drafter_experts=st.sampled_from([8, 64, 256]),
+    ring_slots=st.sampled_from([None, None, None, 96]),
+)
+@example(path_tokens=5_041, max_blob_bytes=MAX_BLOB_BYTES, arena_mib=4_000, num_drafter_experts=256, ring_slots=None)
+def test_a_third_of_the_ring_makes_way_for_the_room_and_nothing_else_changes(
+    path_tokens: int, max_blob_bytes: int, arena_mib: int, num_drafter_experts: int, ring_slots: int | None
+) -> None:
+    model = inventory(blob_bytes=(max_blob_bytes,) * 8, num_experts=256)
+    model = replace(model, drafter=DrafterInventory(num_drafter_experts, 2_764_800, ()))
+    options = PlanOptions(model.context_tokens, min_cache_slots=8, ring_slots=ring_slots)
+    plan = plan_card(model, arena_mib * MIB, options)
+    if not isinstance(plan, Plan):
+        return
+    path_tokens = min(path_tokens, model.context_tokens)
+    alone, beside = plan.read(path_tokens), plan.read(path_tokens, has_room=True)
+    assert beside.layout.chunk_tokens == alone.layout.chunk_tokens
+    streams = alone.layout.chunk_tokens >= STREAM_ALL_TOKENS
+    if plan.lendable is None or ring_slots is not None or not streams:
+        assert beside == alone
+        return
+    rule = ring_rule(model, chunk_tokens=alone.layout.chunk_tokens)
+    num_less = min(rule // 3, len(plan.room))
+    num_missing = model.num_pairs - len(plan.slots)
+    assert beside.num_rule_slots == min(rule - num_less, max(1, num_missing + len(beside.lent)))
+    assert len(beside.with_room(plan.room).layout.ring) >= len(alone.layout.ring)
+    assert beside.lent == alone.lent[len(alone.lent) - len(beside.lent) :]
+    assert beside.extent.end_bytes == alone.extent.end_bytes
+    spared_bytes = beside.extent.offset_bytes - alone.extent.offset_bytes
+    assert abs(spared_bytes - num_less * model.stride_bytes) < model.stride_bytes or not beside.lent
+    end_bytes = max(extent.end_bytes for extent in beside.layout.ring)
+    assert end_bytes <= beside.extent.end_bytes
 
 
 CHAT_TOKENS = 5_042

@@ -241,6 +241,19 @@ def test_a_room_makes_no_prompt_slower_and_shows_its_way_home_once_at_most(num_t
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("num_tokens", [NUM_CHUNKS * CHUNK_TOKENS + 1, 5001])
+def test_where_the_link_never_rests_a_room_shows_less_than_half_of_its_way_home(num_tokens: int) -> None:
+    """At the second token too: a third of the ring makes way, which neither comes home nor is read over the link."""
+    plain, roomed = (serve(num_windows=2, has_room=has_room, num_tokens=num_tokens) for has_room in (False, True))
+    assert roomed.facts.lent_slots < plain.facts.lent_slots
+    assert roomed.facts.ring_slots > plain.facts.ring_slots
+    home_ns = roomed.facts.room_bytes * 1000 // pace().link_bytes_per_us
+    assert home_ns > 12 * NS_PER_MS
+    for before, after in zip(plain.sampled_ns, roomed.sampled_ns, strict=True):
+        assert after - before < home_ns / 2
+
+
+@pytest.mark.slow
 def test_the_way_home_of_a_whole_block_is_hidden_behind_the_last_chunk_and_the_first_window() -> None:
     """675 MiB take 12.9 ms over the link; what a client sees of it is below 0.6 ms at the second token too."""
     plain, roomed = (

@@ -61,17 +61,20 @@ class Plan(FixedRegions):
         """Blobs that have no slot and are read over the link."""
         return self.inventory.num_pairs - len(self.slots)
 
-    def read(self, path_tokens: int, *, has_segments: bool = False, chunk_tokens: int | None = None) -> ReadPlan:
+    def read(
+        self, path_tokens: int, *, has_segments: bool = False, has_room: bool = False, chunk_tokens: int | None = None
+    ) -> ReadPlan:
         """The geometry for a read whose prompt path takes `path_tokens`: all fresh tokens but the last.
-        `has_segments`: the zone's segments are behind the arena while it runs; `chunk_tokens`: the chunk that all
-        stages agreed on, no larger than this one's own."""
+        `has_segments`: the zone's segments are behind the arena while it runs; `has_room`: `with_room` will give it the
+        room; `chunk_tokens`: the chunk that all stages agreed on, no larger than this one's own."""
         if self.lendable is None:
-            arena, prompt = self.region("prompt"), self.prompt
-            prompt = replace(prompt, chunk_tokens=chunk_tokens) if chunk_tokens else prompt
+            arena, own_tokens = self.region("prompt"), self.prompt.chunk_tokens
+            prompt = replace(self.prompt, chunk_tokens=chunk_tokens or own_tokens)
             return ReadPlan(prompt, arena, (), Extent(arena.end_bytes, 0), len(prompt.ring))
         options = replace(self.options, chunk_tokens=chunk_tokens) if chunk_tokens else self.options
         behind_bytes = self.behind_bytes if has_segments else 0
-        read = plan_read(self.inventory, self.lendable, options, path_tokens=path_tokens, behind_bytes=behind_bytes)
+        lendable = replace(self.lendable, num_room_slots=len(self.room)) if has_room else self.lendable
+        read = plan_read(self.inventory, lendable, options, path_tokens=path_tokens, behind_bytes=behind_bytes)
         assert not isinstance(read, Refusal), "the longest read had a plan, so a shorter one has"
         return read
 

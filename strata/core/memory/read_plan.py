@@ -4,8 +4,9 @@
                                              '- base: buffers, addresses, ring, slab, tail -------------------'
 
 The largest chunk on the grid whose full ring still fits, and no larger than the fresh tokens need. Slots that the
-chosen layout does not need are not lent. The room is not in this sum: its slots come on top of the ring that was
-planned without it (`lending.md` 6).
+chosen layout does not need are not lent. The room has no part in that choice (`lending.md` 6). Beside it a chunk that
+streams borrows up to a third less for its ring, which is no smaller for that: what is lent comes back over the link, as
+the block does, and is read over it meanwhile.
 """
 
 from bisect import bisect_left
@@ -42,12 +43,14 @@ class ReadPlan:
 @dataclass(frozen=True, slots=True)
 class Lendable:
     """The cache's slots in address order and the end of its bytes; the last `max_lent` slots may be lent. `scratch`:
-    the region for chunks whose programs need no more; None where a slab is cut for each."""
+    the region for chunks whose programs need no more; None where a slab is cut for each. `num_room_slots`: further ring
+    slots of a read that has a room."""
 
     slots: tuple[Slot, ...]
     end_bytes: int
     max_lent: int
     scratch: Extent | None
+    num_room_slots: int = 0
 
     def extent_of(self, num_lent: int) -> Extent:
         """The last `num_lent` slots and everything behind them; without a slot no byte."""
@@ -65,13 +68,13 @@ def plan_read(
         if scratch is not None and scratch.size_bytes < price_scratch(inventory, chunk_tokens=chunk_tokens):
             continue
         rule = ring_slots_of(inventory, options, chunk_tokens=chunk_tokens)
-        has_slab = scratch is None
-        needed_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=rule, has_slab=has_slab)
+        needed_bytes = price_prompt(inventory, chunk_tokens=chunk_tokens, ring_slots=rule, has_slab=scratch is None)
         if lendable.extent_of(lendable.max_lent).size_bytes + behind_bytes < needed_bytes:
             continue
-        num_lent = _fewest_lent(lendable, needed_bytes - behind_bytes)
+        own = ring_slots_of(inventory, options, chunk_tokens=chunk_tokens, beside=lendable.num_room_slots)
+        num_lent = _fewest_lent(lendable, needed_bytes - (rule - own) * inventory.stride_bytes - behind_bytes)
         num_missing = inventory.num_pairs - len(lendable.slots) + num_lent
-        ring_slots = min(rule, max(1, num_missing)) if options.ring_slots is None else rule
+        ring_slots = min(own, max(1, num_missing)) if options.ring_slots is None else rule
         lent_extent = lendable.extent_of(num_lent)
         extent = Extent(lent_extent.offset_bytes, lent_extent.size_bytes + behind_bytes)
         bump = Bump(extent.offset_bytes)

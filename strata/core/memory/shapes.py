@@ -81,12 +81,14 @@ def is_mostly_pinned(inventory: ModelInventory, options: PlanOptions) -> bool:
     return options.pinned_bytes is None or 10 * options.pinned_bytes >= 9 * inventory.expert_bytes
 
 
-def ring_slots_of(inventory: ModelInventory, options: PlanOptions, *, chunk_tokens: int) -> int:
-    """As many as were asked for, or the rule's, with a quarter of its bytes where less is pinned."""
+def ring_slots_of(inventory: ModelInventory, options: PlanOptions, *, chunk_tokens: int, beside: int = 0) -> int:
+    """As many as were asked for, or the rule's, with a quarter of its bytes where less is pinned. `beside`: ring slots
+    that the room has on top; where a chunk streams, as many of the rule's make way for them, at most a third."""
     if options.ring_slots is not None:
         return options.ring_slots
     parts = 1 if is_mostly_pinned(inventory, options) else 4
-    return ring_rule(inventory, chunk_tokens=chunk_tokens, ring_bytes=STREAM_RING_BYTES // parts)
+    rule = ring_rule(inventory, chunk_tokens=chunk_tokens, ring_bytes=STREAM_RING_BYTES // parts)
+    return rule if chunk_tokens < STREAM_ALL_TOKENS else rule - min(rule // 3, beside)
 
 
 def ring_rule(inventory: ModelInventory, *, chunk_tokens: int, ring_bytes: int = STREAM_RING_BYTES) -> int:

@@ -59,8 +59,8 @@ class Batch:
 @dataclass(frozen=True, slots=True)
 class ChunkState:
     """A chunk under way. `resident`: blobs that stay in the cache while it is read, and where. `pending`: (layer,
-    expert) not yet issued, in issue order; `flight`: issued, not yet read; `first_entry`: ring entries of the read
-    before this chunk, `num_listed`: entries of this chunk listed so far."""
+    expert) not yet issued, in issue order; `flight`: issued, not yet read; `slot_of`: the ring slots of those
+    listed last."""
 
     start: int
     rows: int
@@ -72,8 +72,6 @@ class ChunkState:
     pending: tuple[tuple[int, int], ...] = ()
     flight: tuple[Batch, ...] = ()
     slot_of: dict[tuple[int, int], int] = field(default_factory=dict)
-    num_listed: int = 0
-    first_entry: int = 0
     block_runs: tuple[int, ...] = (0,)
 
 
@@ -90,15 +88,14 @@ def open_chunk(
     pairs = [pair for pair in pairs if pair not in resident]
     if room is not None:
         ring = ring.narrowing(num_kept=room.first_slot, num_entries=len(pairs))
-    return _list(ChunkState(start, rows, ring, layout, resident, is_streaming, first_entry=ring.num_issued), pairs)
+    return _list(ChunkState(start, rows, ring, layout, resident, is_streaming), pairs)
 
 
 def _list(chunk: ChunkState, pairs: list[tuple[int, int]]) -> ChunkState:
     """`pairs` come next, and all entries before are read; the slot of each is known from its place in the order."""
     assert not chunk.pending and not chunk.flight, chunk
-    first = chunk.first_entry + chunk.num_listed
-    slot_of = {pair: chunk.ring.slot(first + i) for i, pair in enumerate(pairs)}
-    return replace(chunk, pending=tuple(pairs), slot_of=slot_of, num_listed=chunk.num_listed + len(pairs))
+    slot_of = {pair: chunk.ring.slot(entry) for entry, pair in enumerate(pairs, chunk.ring.num_issued)}
+    return replace(chunk, pending=tuple(pairs), slot_of=slot_of)
 
 
 def read_experts(

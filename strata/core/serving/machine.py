@@ -165,8 +165,7 @@ class Machine:
         plan, policy = self.plan, self.plan.options.policy
         fresh_tokens = len(request.prompt_ids) - len(at.session.ids)
         path_tokens = fresh_tokens - 1  # the last fresh token is the window's
-        is_out = at.segments is not None
-        declined = policy.decline(fresh_tokens, is_out=is_out, moves_block=plan.moves_block)
+        declined = policy.decline(fresh_tokens, is_out=at.segments is not None, moves_block=plan.moves_block)
         has_room, has_segments = not declined.room, not declined.segments
         takes_segments = has_segments and at.segments is None
         if path_tokens == 0:
@@ -177,7 +176,7 @@ class Machine:
         planned_tokens = plan.options.context_tokens if keeps_startup else path_tokens
         # The common chunk is the smallest that any stage can lend (`lending.md` 5, invariant 43).
         common = min((stage.read(planned_tokens).layout.chunk_tokens for stage in self.stages), default=None)
-        read = plan.read(planned_tokens, has_segments=has_segments, chunk_tokens=common)
+        read = plan.read(planned_tokens, has_segments=has_segments, has_room=has_room, chunk_tokens=common)
         if has_room:
             at = replace(at, room=Room(plan.block, plan.room, first_slot=read.num_rule_slots))
             read = read.with_room(plan.room)
