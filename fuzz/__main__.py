@@ -15,7 +15,7 @@ from fuzz.minimize import minimize_failure
 from fuzz.pairs import Coverage, cover
 from fuzz.planted import MUTANTS, Mutant, load_mutants
 from fuzz.sometimes import never_held
-from fuzz.strength import Verdict, measure, run_child, shares_within
+from fuzz.strength import NOT_PLANTED, Verdict, measure, run_child, shares_within
 from sim.world.pairs import Pair
 from sim.world.trace import Trace, read_trace, replay, write_trace
 from strata.trace.jsonl import TraceError
@@ -58,14 +58,18 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _seconds(text: str) -> float:
-    if not 0 < (seconds := float(text)) < math.inf:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is no time to fuzz; give seconds above 0")
     return seconds
 
 
 def _count(text: str) -> int:
-    if (count := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is too few; give 1 or more")
+    if not text.isdecimal() or (count := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of 1 or more")
     return count
 
 
@@ -133,7 +137,11 @@ def _describe(failure: Failure) -> dict[str, Any]:
 
 
 def _mutants(options: argparse.Namespace) -> int:
-    planted = load_mutants(options.mutants)
+    try:
+        planted = load_mutants(options.mutants)
+    except ValueError as error:
+        print(f"fuzz: {error}", file=sys.stderr)
+        return 2
     unknown = sorted(set(options.only) - {mutant.name for mutant in planted})
     if unknown:
         print(f"fuzz: --only={unknown[0]} is no planted bug of {options.mutants}; name a file there", file=sys.stderr)
@@ -141,15 +149,21 @@ def _mutants(options: argparse.Namespace) -> int:
     chosen = [mutant for mutant in planted if not options.only or mutant.name in options.only]
 
     def note(verdict: Verdict) -> None:
-        if not options.json:
-            word = "found" if verdict.detected else "lives"
-            print(f"{word} {verdict.name}: {verdict.runs} runs, {verdict.seconds:.1f} s, {verdict.kind}", flush=True)
+        if options.json:
+            return
+        if verdict.kind == NOT_PLANTED:
+            print(f"not planted {verdict.name}: {verdict.message}", flush=True)
+        else:
+            word = f"found ({verdict.kind})" if verdict.detected else "lives"
+            shows = "triggered" if verdict.triggered else "reached" if verdict.reached else "never reached"
+            print(f"{word} {verdict.name}: {verdict.runs} runs, {verdict.seconds:.1f} s, {shows}", flush=True)
 
     began = time.monotonic()
     verdicts = measure(chosen, seconds=options.seconds, seed=options.seed, num_workers=options.workers, note=note)
     if options.traces is not None:
         _keep_traces(options.traces, chosen, verdicts)
-    alive = [verdict.name for verdict in verdicts if not verdict.detected and not verdict.equivalent]
+    not_planted = [verdict.name for verdict in verdicts if verdict.kind == NOT_PLANTED]
+    alive = [v.name for v in verdicts if not v.detected and not v.equivalent and v.kind != NOT_PLANTED]
     wrong = [verdict.name for verdict in verdicts if verdict.equivalent and verdict.detected]
     report = {
         "mutants": [verdict.to_json() for verdict in verdicts],
@@ -158,10 +172,11 @@ def _mutants(options: argparse.Namespace) -> int:
         "equivalent": sum(bool(verdict.equivalent) for verdict in verdicts),
         "within": shares_within(verdicts),
         "alive": alive,
+        "not_planted": not_planted,
         "wrongly_called_equivalent": wrong,
     }
     _print(report, is_json=options.json)
-    return 1 if alive or wrong else 0
+    return 1 if alive or wrong or not_planted else 0
 
 
 def _keep_traces(folder: Path, mutants: list[Mutant], verdicts: list[Verdict]) -> None:
@@ -175,8 +190,11 @@ def _keep_traces(folder: Path, mutants: list[Mutant], verdicts: list[Verdict]) -
 
 
 def _rules(options: argparse.Namespace) -> int:
-    from fuzz.rules import run_rules  # Hypothesis belongs to the tests, and no other command needs it
-
+    try:
+        from fuzz.rules import run_rules  # Hypothesis belongs to the tests, and no other command needs it
+    except ModuleNotFoundError as error:
+        print(f"fuzz: rules need {error.name}; pip install -e '.[test]'", file=sys.stderr)
+        return 2
     deadline = time.monotonic() + options.seconds
     tally = run_rules(options.seed, lambda tally: time.monotonic() >= deadline, rules_a_world=options.rules_a_world)
     report = {
@@ -217,7 +235,11 @@ def _record(options: argparse.Namespace) -> int:
     """In a process of its own, since a bug can only be planted before anything is imported."""
     if _read(options.trace) is None:
         return 2
-    report = run_child(options.mutant, traces=[options.trace], record=options.out)
+    try:
+        report = run_child(options.mutant, traces=[options.trace], record=options.out)
+    except RuntimeError as error:
+        print(f"fuzz: {error}", file=sys.stderr)
+        return 2
     ending = f"{report['kind']}: {report['message']}" if report["detected"] else "nothing was found"
     print(f"{options.out}: {ending}")
     return 0

@@ -49,7 +49,10 @@ class Mutant:
 
 def load_mutant(path: Path) -> Mutant:
     """Raises ValueError for a file that is not one."""
-    values = runpy.run_path(str(path))
+    try:
+        values = runpy.run_path(str(path))
+    except (Exception, SystemExit) as error:  # whatever a file of somebody else's does
+        raise ValueError(f"{path}: no planted bug, it cannot be run: {type(error).__name__}: {error}") from error
     try:
         module, fragment, replacement, source = (
             values[name] for name in ("MODULE", "FRAGMENT", "REPLACEMENT", "SOURCE")

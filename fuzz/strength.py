@@ -28,6 +28,8 @@ FORKS.set_forkserver_preload(["fuzz.ahead"])
 START_SECONDS = 120.0
 """What a process may take beside its turn before it is given up."""
 MINUTES = (1, 2, 5, 10)
+NOT_PLANTED = "NotPlanted"
+"""The kind of a bug that does not fit its module, or whose process ended without a report."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,7 @@ class Verdict:
         values: dict[str, Any] = {name: getattr(self, name) for name in names}
         values["seconds"] = round(self.seconds, 2)
         values["found_after"] = None if self.found_after is None else round(self.found_after, 1)
+        values |= {"message": self.message} if self.kind == NOT_PLANTED else {}
         return values | ({"equivalent": self.equivalent} if self.equivalent else {})
 
 
@@ -81,13 +84,21 @@ def measure(
             if is_last:
                 turn_seconds = max(turn_seconds, budget.left_seconds * budget.num_workers / len(left))
             for verdict in pool.map(partial(_turn, turn_seconds, budget, seed), left):
-                if verdict.detected or is_last:
+                if verdict.detected:
                     note(verdict)
-    for mutant, verdict in zip(mutants, verdicts, strict=True):
-        if verdict.reached and not verdict.detected:
-            clean = clean_digests(seed)
-            verdict.triggered = run_child([mutant.path], seed=seed, max_runs=0, digests=NUM_DIGESTS)["digests"] != clean
+        lives = [pair for pair in zip(mutants, verdicts, strict=True) if not pair[1].detected]
+        for verdict in pool.map(partial(_look_again, seed), lives):
+            note(verdict)
     return verdicts
+
+
+def _look_again(seed: int, pair: tuple[Mutant, Verdict]) -> Verdict:
+    """Of a bug that lives: whether it shows at all."""
+    mutant, verdict = pair
+    if verdict.reached:
+        report = run_child([mutant.path], seed=seed, max_runs=0, digests=NUM_DIGESTS)
+        verdict.triggered = report["digests"] != clean_digests(seed)
+    return verdict
 
 
 @dataclass(slots=True)
@@ -127,7 +138,7 @@ def _turn(seconds: float, budget: Budget, seed: int, pair: tuple[Mutant, Verdict
         next_seed = verdict.report.get("next_seed", seed)
         report = run_child([mutant.path], seed=next_seed, seconds=seconds, wall_seconds=left_seconds)
     except (ValueError, OSError, RuntimeError) as error:  # a bug that cannot be planted is not one that was found
-        verdict.kind, verdict.message = "NotPlanted", str(error)
+        verdict.kind, verdict.message = NOT_PLANTED, str(error)
         return verdict
     verdict.runs += report["runs"]
     verdict.seconds += report["cpu_seconds"]

@@ -17,6 +17,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--journal", action="store_true", help="every event to stderr, with its virtual time")
     options = parser.parse_args(arguments)
+    if options.steps < 1:
+        parser.error(f"--steps={options.steps}: nothing would be played; give 1 or more")
     campaign = run_campaign(seed=options.seed, steps=options.steps, sink=_show if options.journal else None)
     report = campaign.report()
     if options.json:

@@ -264,7 +264,7 @@ async def _run(planned: PlannedModel, text: ModelText, device: Device) -> None:
             steward,
             lambda shutdown: serve(app, limits, shutdown=shutdown, on_bound=on_bound),
             signals=_stop_signals,
-            on_drain=_say_draining,
+            on_signal=_say_stopping,
         )
     finally:
         thread.close()
@@ -302,8 +302,11 @@ def _stop_signals() -> Iterator[AsyncIterator[int]]:
         yield arriving
 
 
-def _say_draining() -> None:
-    say("draining: running replies may end, new requests are refused; signal again to stop at once")
+def _say_stopping(is_first: bool) -> None:
+    if is_first:
+        say("draining: running replies may end, new requests are refused; signal again to stop at once")
+    else:
+        say("stopping at once: running replies get an error")
 
 
 async def _show_card(planned: PlannedModel, steward: Steward) -> Response:

@@ -111,7 +111,8 @@ def _check_fit(planned: PlannedModel, options: BenchOptions) -> Iterator[str]:
         added = sum(_fresh_tokens(turn) - 1 for turn in range(1, chat.turns + 1))  # a reply's last token is fresh
         needed = chat.tokens + added + (chat.turns + 1) * options.generated
     if needed > context:
-        remedy = f"give --ctx {needed}" if needed <= most else "give shorter --prompt, --chat or --gen"
+        shorter = f"the model has no more than {most:,}: give shorter --prompt, --chat or --gen"
+        remedy = f"give --ctx {needed}" if needed <= most else shorter
         yield f"ctx refused: the context has {context:,} tokens, this takes {needed:,}; {remedy}"
 
 

@@ -33,13 +33,14 @@ async def live(
     serve: Callable[[trio.Event], Awaitable[None]],
     *,
     signals: Signals,
-    on_drain: Callable[[], None] = lambda: None,
+    on_signal: Callable[[bool], None] = lambda is_first: None,
 ) -> None:
-    """Run `serve(shutdown)` and the engine until both are over. Raises DeviceError, in a group, for a lost device."""
+    """Run `serve(shutdown)` and the engine until both are over; `on_signal(is_first)` is told of each signal. Raises
+    DeviceError, in a group, for a lost device."""
     shutdown, served = trio.Event(), trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_run_engine, engine, shutdown, served, nursery.cancel_scope)
-        nursery.start_soon(_watch_signals, engine, signals, shutdown, nursery.cancel_scope, on_drain)
+        nursery.start_soon(_watch_signals, engine, signals, shutdown, nursery.cancel_scope, on_signal)
         try:
             await serve(shutdown)
         finally:
@@ -69,14 +70,14 @@ async def _watch_signals(
     signals: Signals,
     shutdown: trio.Event,
     everything: trio.CancelScope,
-    on_drain: Callable[[], None],
+    on_signal: Callable[[bool], None],
 ) -> None:
     is_asked = False  # by a signal: a lost device sets `shutdown` too, and a first signal then is no second one
     with signals() as arriving:
         async for _ in arriving:
+            on_signal(not is_asked)
             if is_asked:
                 everything.cancel()
             is_asked = True
-            on_drain()
             shutdown.set()
             engine.drain()

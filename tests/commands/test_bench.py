@@ -107,7 +107,10 @@ def test_a_tokens_work_counts_the_experts_that_it_is_sent_to(tmp_path: Path):
         (("--room-min", "0"), "room-min refused: it names the arms of a chat; give --chat N, or set"),
         (("--chat", "300", "--loans", "ab"), "loans refused: loans=ab with --chat, whose arms are those of --room-min"),
         (("--chat", "300", "--room-min", "0,no"), "room-min refused: '0,no'; give numbers of fresh tokens or `unset`"),
-        (("--prompt", "9000"), "ctx refused: the context has 8,192 tokens, this takes 9,064; give shorter --prompt"),
+        (
+            ("--prompt", "9000"),
+            "ctx refused: the context has 8,192 tokens, this takes 9,064; the model has no more than 8,192: give",
+        ),
         (("--prompt", "300", "--ctx", "256"), "the context has 256 tokens, this takes 364; give --ctx 364"),
         (("--prompt", "64,9,64"), "prompt refused: the same value twice; give each --prompt once"),
         (("--chat", "300", "--room-min", "0,00"), "room-min refused: the same value twice"),

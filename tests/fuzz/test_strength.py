@@ -67,6 +67,33 @@ def test_a_bug_that_is_none_is_reached_and_never_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_cannot_be_planted_and_what_lives_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = (
+        'MODULE = "strata.core.serving.prefix"\nSOURCE = "none"\nFRAGMENT = "return Session(self.ids[:num_tokens])"\n'
+    )
+    (tmp_path / "lives.py").write_text(f'{head}REPLACEMENT = "return Session(self.ids[0:num_tokens])"\n')
+    (tmp_path / "no_python.py").write_text(f'{head}REPLACEMENT = "return ("\n')
+    (tmp_path / "nowhere.py").write_text(head.replace("prefix", "nowhere") + 'REPLACEMENT = ""\n')
+    (tmp_path / "leaves.py").write_text(f"{head}REPLACEMENT = \"__import__('os')._exit(3)\"\n")
+    assert main(["mutants", "--seconds", "3", "--mutants", str(tmp_path)]) == 1
+    told = capsys.readouterr().out
+    assert "lives lives: " in told and "reached" in told
+    for name in ("no_python", "nowhere", "leaves"):
+        assert f"not planted {name}: " in told
+    assert "alive: ['lives']" in told
+
+
+@pytest.mark.parametrize("text", ["MODULE = 'x'\n", "MODULE = (\n", "raise SystemExit(0)\n", ""])
+def test_a_file_that_is_no_planted_bug_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    if text:
+        (tmp_path / "bug.py").write_text(text)
+    assert main(["mutants", "--seconds", "3", "--mutants", str(tmp_path)]) == 2
+    assert "fuzz: " in capsys.readouterr().err
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("blind", [b for b in BLIND if b.name in CLOCKS], ids=lambda blind: blind.name)
 def test_a_blinded_twin_lets_a_bug_live(blind: Mutant) -> None:
     assert_lets_live(blind)
