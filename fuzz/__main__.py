@@ -15,7 +15,7 @@ from fuzz.minimize import minimize_failure
 from fuzz.pairs import Coverage, cover
 from fuzz.planted import MUTANTS, Mutant, load_mutants
 from fuzz.sometimes import never_held
-from fuzz.strength import NOT_PLANTED, Verdict, measure, run_child, shares_within
+from fuzz.strength import NOT_JUDGED, Verdict, measure, run_child, shares_within
 from sim.world.pairs import Pair
 from sim.world.trace import Trace, read_trace, replay, write_trace
 from strata.trace.jsonl import TraceError
@@ -151,8 +151,8 @@ def _mutants(options: argparse.Namespace) -> int:
     def note(verdict: Verdict) -> None:
         if options.json:
             return
-        if verdict.kind == NOT_PLANTED:
-            print(f"not planted {verdict.name}: {verdict.message}", flush=True)
+        if verdict.kind == NOT_JUDGED:
+            print(f"not judged {verdict.name}: {verdict.message}", flush=True)
         else:
             word = f"found ({verdict.kind})" if verdict.detected else "lives"
             shows = "triggered" if verdict.triggered else "reached" if verdict.reached else "never reached"
@@ -160,10 +160,8 @@ def _mutants(options: argparse.Namespace) -> int:
 
     began = time.monotonic()
     verdicts = measure(chosen, seconds=options.seconds, seed=options.seed, num_workers=options.workers, note=note)
-    if options.traces is not None:
-        _keep_traces(options.traces, chosen, verdicts)
-    not_planted = [verdict.name for verdict in verdicts if verdict.kind == NOT_PLANTED]
-    alive = [v.name for v in verdicts if not v.detected and not v.equivalent and v.kind != NOT_PLANTED]
+    not_judged = [verdict.name for verdict in verdicts if verdict.kind == NOT_JUDGED]
+    alive = [v.name for v in verdicts if not v.detected and not v.equivalent and v.kind != NOT_JUDGED]
     wrong = [verdict.name for verdict in verdicts if verdict.equivalent and verdict.detected]
     report = {
         "mutants": [verdict.to_json() for verdict in verdicts],
@@ -172,21 +170,28 @@ def _mutants(options: argparse.Namespace) -> int:
         "equivalent": sum(bool(verdict.equivalent) for verdict in verdicts),
         "within": shares_within(verdicts),
         "alive": alive,
-        "not_planted": not_planted,
+        "not_judged": not_judged,
         "wrongly_called_equivalent": wrong,
     }
     _print(report, is_json=options.json)
-    return 1 if alive or wrong or not_planted else 0
+    if options.traces is not None:
+        _keep_traces(options.traces, chosen, verdicts)
+    return 1 if alive or wrong or not_judged else 0
 
 
 def _keep_traces(folder: Path, mutants: list[Mutant], verdicts: list[Verdict]) -> None:
     """Minimizing runs where the bug is, so each is found once more from the seed that showed it."""
     folder.mkdir(parents=True, exist_ok=True)
     for mutant, verdict in zip(mutants, verdicts, strict=True):
-        if verdict.detected:
+        if not verdict.detected:
+            continue
+        try:
             report = run_child([mutant.path], seed=verdict.report["seed"], max_runs=1, is_minimizing=True)
-            if report["detected"]:
-                (folder / f"{mutant.name}.jsonl").write_text(report["trace"], encoding="utf-8")
+        except RuntimeError as error:
+            print(f"fuzz: no trace of {mutant.name}: {error}", file=sys.stderr)
+            continue
+        if report["detected"]:
+            (folder / f"{mutant.name}.jsonl").write_text(report["trace"], encoding="utf-8")
 
 
 def _rules(options: argparse.Namespace) -> int:
@@ -232,7 +237,7 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    """In a process of its own, since a bug can only be planted before anything is imported."""
+    """In a process of its own, which alone has the bug."""
     if _read(options.trace) is None:
         return 2
     try:

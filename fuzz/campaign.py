@@ -47,14 +47,20 @@ class Tally:
 class Chooser(Protocol):
     """Which worlds are played, and which of them to their end."""
 
+    def begins(self) -> None:
+        """Before a world is drawn."""
+
     def wants(self, drawn: Drawn) -> bool:
-        """Asked once of each world that is drawn."""
+        """Asked once of each world that was drawn."""
 
     def wants_end(self) -> bool:
         """Asked of the world that is played, behind its last decision."""
 
 
 class Everything:
+    def begins(self) -> None:
+        return
+
     def wants(self, drawn: Drawn) -> bool:
         return True
 
@@ -76,6 +82,7 @@ def run_seed(
     """One world, drawn from `seed`; see `draw_world`. What `chooser` does not want is not in the tally."""
     drawn: Drawn | None = None
     taken: list[Decision] = []
+    chooser.begins()
     try:
         drawn = draw_world(seed, with_drawn_order=with_drawn_order, with_all_loans=with_all_loans)
         if not chooser.wants(drawn):

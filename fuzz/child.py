@@ -4,20 +4,22 @@ It is forked from one that has imported everything (`strength.run_child`), and i
 bugs are planted.
 """
 
+import importlib
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from fuzz.plant import plant
+from fuzz.plant import JUDGES, plant
 from fuzz.planted import load_mutant
 from fuzz.reach import Reach
 
-RUN_CPU_SECONDS = 5.0
-"""A run takes hundredths of a second; one that takes this long does not end."""
+RUN_CPU_SECONDS, RUN_WALL_SECONDS = 5.0, 60.0
+"""A run takes hundredths of a second; one that computes or waits this long does not end."""
 
 
 class Hung(AssertionError):
@@ -26,15 +28,17 @@ class Hung(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`seconds` of processor time, `wall_seconds` whoever else computes. `digests`: of so many worlds, where no bug was
-    found. `is_at_once`: no world whose order of completion is drawn; `is_slots_only`: none that lends more than cache
-    slots; `record`: file for the commands that the one trace gives."""
+    """`seconds` of processor time, `wall_seconds` whoever else computes, `max_runs` worlds that are played.
+    `is_guided`: worlds like those that reach the bug's line, not all from `seed` on. `digests`: of so many worlds,
+    where no bug was found. `is_at_once`: no world whose order of completion is drawn; `is_slots_only`: none that lends
+    more than cache slots; `record`: file for the commands that the one trace gives."""
 
     mutants: Sequence[Path]
     seed: int = 0
     seconds: float = 60.0
     wall_seconds: float = 600.0
     max_runs: int = 1_000_000
+    is_guided: bool = False
     digests: int = 0
     traces: Sequence[Path] = ()
     is_minimizing: bool = False
@@ -46,9 +50,13 @@ class Task:
 def work(task: Task) -> dict[str, Any]:
     """The report of `task`; nothing else may be done in the process behind it."""
     deadline = time.monotonic() + task.wall_seconds
+    for number in (signal.SIGVTALRM, signal.SIGALRM):
+        signal.signal(number, _hang)
     reach = Reach()
-    plant([load_mutant(path) for path in task.mutants])
-    signal.signal(signal.SIGVTALRM, _hang)
+    with _bounded():
+        plant([load_mutant(path) for path in task.mutants])
+        for module in JUDGES:  # once more, where all must be imported anew
+            importlib.import_module(module)
     if task.record is not None:
         report = _record(task.traces[0], task.record, task.mutants)
     else:
@@ -61,26 +69,41 @@ def work(task: Task) -> dict[str, Any]:
 
 
 def _hang(signum: int, frame: FrameType | None) -> None:
-    raise Hung(f"a run took {RUN_CPU_SECONDS} s of processor time")
+    raise Hung(f"a run took {RUN_CPU_SECONDS:.0f} s of processor time, or {RUN_WALL_SECONDS:.0f} s of anything")
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """Raises Hung in what does not end."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, RUN_CPU_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, RUN_WALL_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _search(task: Task, deadline: float, reach: Reach) -> dict[str, Any]:
-    from fuzz.campaign import EVERYTHING, Tally, run_seed
+    from fuzz.campaign import EVERYTHING, Failure, Tally, run_seed
+    from fuzz.draw import geometry_that_lends
     from fuzz.garbage import swept_between_worlds
     from fuzz.guide import Guide
 
-    tally, seed, chooser = Tally(), task.seed, Guide(reach) if task.mutants else EVERYTHING
+    tally, seed, chooser = Tally(), task.seed, Guide(reach) if task.is_guided else EVERYTHING
     with swept_between_worlds() as sweep:
         while time.process_time() < task.seconds and time.monotonic() < deadline and tally.runs < task.max_runs:
-            signal.setitimer(signal.ITIMER_VIRTUAL, RUN_CPU_SECONDS)
-            failure = run_seed(
-                seed,
-                tally,
-                with_drawn_order=not task.is_at_once,
-                with_all_loans=not task.is_slots_only,
-                chooser=chooser,
-            )
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            try:
+                with _bounded():
+                    failure = run_seed(
+                        seed,
+                        tally,
+                        with_drawn_order=not task.is_at_once,
+                        with_all_loans=not task.is_slots_only,
+                        chooser=chooser,
+                    )
+            except (SystemExit, KeyboardInterrupt) as error:  # the bug's own: signals of the keyboard are ignored here
+                failure = Failure(seed, type(error).__name__, str(error), geometry_that_lends(), ())
             seed += 1
             sweep()
             if failure is not None:
@@ -91,11 +114,11 @@ def _search(task: Task, deadline: float, reach: Reach) -> dict[str, Any]:
 
 
 def _minimized(failure: Any, mutants: Sequence[Path]) -> str:
-    """The trace of a failure; its note names the bug that it was found with."""
+    """The trace of a failure; its note names the bug that it was found with. What hangs is not made small."""
     from fuzz.minimize import minimize_failure
     from sim.world.trace import Trace, write_trace
 
-    small = minimize_failure(failure)
+    small = failure if failure.kind == Hung.__name__ else minimize_failure(failure)
     note = f"finds {' and '.join(path.stem for path in mutants)} ({small.kind})"
     return write_trace(Trace(small.geometry, small.decisions, note))
 
@@ -104,13 +127,11 @@ def _replay(paths: Sequence[Path]) -> dict[str, Any]:
     from sim.world.trace import read_trace, replay
 
     for runs, path in enumerate(paths, 1):
-        signal.setitimer(signal.ITIMER_VIRTUAL, RUN_CPU_SECONDS)
         try:
-            replay(read_trace(path.read_text(encoding="utf-8")))
+            with _bounded():
+                replay(read_trace(path.read_text(encoding="utf-8")))
         except Exception as error:
             return {"detected": True, "runs": runs, "kind": type(error).__name__, "message": str(error)}
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return {"detected": False, "runs": len(paths)}
 
 
@@ -122,18 +143,16 @@ def _record(path: Path, target: Path, mutants: Sequence[Path]) -> dict[str, Any]
 
     origin = {"decisions": path.name, "mutants": [mutant.stem for mutant in mutants]}
     trace = read_trace(path.read_text(encoding="utf-8"))
-    signal.setitimer(signal.ITIMER_VIRTUAL, RUN_CPU_SECONDS)
     try:
-        recorded = record_commands(trace, origin)
+        with _bounded():
+            recorded = record_commands(trace, origin)
     except Exception as error:  # there is not even a plan, so there are no commands
         return {"detected": True, "runs": 1, "kind": type(error).__name__, "message": str(error)}
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     target.write_text(write_trace(recorded.commands), encoding="utf-8")
     if recorded.failure is None:
         return {"detected": False, "runs": 1}
     kind, message = type(recorded.failure).__name__, str(recorded.failure)
-    return {"detected": True, "runs": 1, "kind": kind, "message": message}
+    return {"detected": True, "runs": 1, "kind": kind, "message": message, "is_of_world": recorded.is_of_world}
 
 
 def _digests(seed: int, number: int) -> list[str]:
@@ -143,7 +162,8 @@ def _digests(seed: int, number: int) -> list[str]:
     digests: list[str] = []
     for index in range(number):
         try:
-            digests.append(digest_of_seed(seed + index))
-        except Exception as error:
+            with _bounded():
+                digests.append(digest_of_seed(seed + index))
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             digests.append(type(error).__name__)
     return digests

@@ -1,7 +1,8 @@
 """Which worlds a planted bug is looked for in: those like the ones that reached its line, once there were a few.
 
 What every world had that came there is needed, as far as anybody can tell; of the worlds that lack some of it one in
-eight is played all the same, since it may not be. And a world that never came there is mostly not brought to its end.
+eight is played all the same, since it may not be. And once it is known how a line is reached, worlds that did not come
+there by their last decision are mostly not brought to their end, unless an end was what reached it.
 """
 
 from dataclasses import dataclass, field
@@ -13,27 +14,41 @@ from fuzz.scenes import Scene
 TOLD_BY = 4
 """Worlds that reached the line, before what they have in common counts."""
 OTHERS_EVERY = 8
-WHOLE_RUNS, WHOLE_EVERY = 3, 4
-"""Of the worlds that do not reach the line, the first few and one in so many more come to their end, which is three
-fifths of the work."""
+ENDS_EVERY = 4
+"""Of the worlds that did not come there one in so many has its end, which is three fifths of the work."""
 
 
 @dataclass(slots=True)
 class Guide:
-    """For one bug in one process; `wants` is asked of worlds in turn, `wants_end` of the one that it wanted last."""
+    """For one bug in one process. A mark that was called while modules were imported tells nothing of worlds: then all
+    are wanted, with their ends."""
 
     reach: Reach
     num_told: int = 0
-    _common: frozenset[str] | None = None
-    _features: frozenset[str] = frozenset()
+    common: frozenset[str] = frozenset()
+    needs_ends: bool = False
+    is_blind: bool = field(init=False)
+    _features: frozenset[str] | None = None  # of the world that is played
+    _is_ending: bool = False
     _num_drawn: int = 0
-    _num_played: int = field(default=-1)
+    _num_played: int = 0
+
+    def __post_init__(self) -> None:
+        self.is_blind = self.reach.is_reached
+
+    def begins(self) -> None:
+        """A world is drawn next; what the one before showed is learned. A planner's bug shows while one is drawn."""
+        if self._features is not None and self.reach.in_world:
+            self.common = self.common & self._features if self.num_told else self._features
+            self.num_told += 1
+            self.needs_ends = self.needs_ends or self._is_ending
+        self._features, self._is_ending = None, False
+        self.reach.forget()
 
     def wants(self, drawn: Drawn) -> bool:
-        self._learn()
         self._num_drawn += 1
         features = features_of(drawn)
-        is_like = self.num_told < TOLD_BY or self._common is None or self._common <= features
+        is_like = self.is_blind or self.num_told < TOLD_BY or self.common <= features
         if not is_like and self._num_drawn % OTHERS_EVERY:
             return False
         self._features = features
@@ -41,14 +56,10 @@ class Guide:
         return True
 
     def wants_end(self) -> bool:
-        return self.reach.in_world or self._num_played < WHOLE_RUNS or self._num_played % WHOLE_EVERY == 0
-
-    def _learn(self) -> None:
-        """From the world that was wanted last."""
-        if self.reach.in_world:
-            self.num_told += 1
-            self._common = self._features if self._common is None else self._common & self._features
-        self.reach.forget()
+        self._is_ending = not self.reach.in_world
+        if self.is_blind or not self.num_told or self.needs_ends or self.reach.in_world:
+            return True
+        return self._num_played % ENDS_EVERY == 0
 
 
 def features_of(drawn: Drawn) -> frozenset[str]:

@@ -5,6 +5,7 @@ from one that has imported everything need not do so again. All else is done whi
 """
 
 import ast
+import builtins
 import functools
 import importlib
 import inspect
@@ -16,7 +17,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from fuzz.planted import Mutant
-from fuzz.reach import marked
+from fuzz.reach import MARK, marked
 
 OURS = ("strata", "sim", "fuzz")
 KEPT = ("fuzz", "fuzz.child", "fuzz.planted", "fuzz.plant", "fuzz.reach")
@@ -24,7 +25,7 @@ KEPT = ("fuzz", "fuzz.child", "fuzz.planted", "fuzz.plant", "fuzz.reach")
 JUDGES = ("fuzz.campaign", "fuzz.minimize", "sim.world.recording", "sim.world.trace")
 _called_early: set[CodeType] = set()
 
-Path = tuple[str, ...]
+Names = tuple[str, ...]
 
 
 def import_ahead() -> None:
@@ -43,9 +44,12 @@ def import_ahead() -> None:
 
 
 def plant(mutants: Sequence[Mutant]) -> None:
-    """Modules of `mutants` have their bugs from now on, and a mark where the first one is. Unless functions alone had
-    to change, all that was imported of ours must be imported again."""
+    """Modules of `mutants` have their bugs from now on, and a mark where the first one is, for a `Reach` that there is
+    by then. Unless functions alone had to change, all that was imported of ours must be imported again."""
+    vars(builtins).setdefault(MARK, lambda: None)
     codes = compile_changed(mutants)
+    if kept := sorted(set(codes) & set(KEPT)):
+        raise ValueError(f"{kept[0]} plants bugs itself, and can have none")
     imported = {module: code for module, code in codes.items() if module in sys.modules}
     changes = [_exchanges(module, code) for module, code in imported.items()]
     if None not in changes:
@@ -82,28 +86,28 @@ def _exchanges(module: str, changed: CodeType) -> list[tuple[FunctionType, CodeT
     if differing is None:
         return None
     exchanges = []
-    for names, new_code in differing.items():
+    for names, (old_code, new_code) in differing.items():
         function = _find(vars(sys.modules[module]), names)
-        if function is None or function.__code__ in _called_early:
+        if function is None or function.__code__ in _called_early or _plain(function.__code__) != _plain(old_code):
             return None
-        if function.__code__.co_freevars != new_code.co_freevars:
+        if old_code.co_freevars != new_code.co_freevars:
             return None
         exchanges.append((function, new_code))
     return exchanges
 
 
-def _differing(old: CodeType, new: CodeType, names: Path = ()) -> dict[Path, CodeType] | None:
+def _differing(old: CodeType, new: CodeType, names: Names = ()) -> dict[Names, tuple[CodeType, CodeType]] | None:
     """The code of functions that differ, by their names, in what runs while a module is imported; None where that
     differs itself. Lines may move."""
     if _plain(old, with_inner=False) != _plain(new, with_inner=False):
         return None
-    found: dict[Path, CodeType] = {}
+    found: dict[Names, tuple[CodeType, CodeType]] = {}
     for one, other in zip(_inner(old), _inner(new), strict=True):
         if _plain(one) == _plain(other):
             continue
         path = (*names, one.co_name)
         if one.co_flags & inspect.CO_NEWLOCALS and one.co_flags & inspect.CO_OPTIMIZED:  # a function
-            found[path] = other
+            found[path] = one, other
         elif (within := _differing(one, other, path)) is not None:
             found |= within
         else:
@@ -122,7 +126,7 @@ def _plain(code: CodeType, *, with_inner: bool = True) -> CodeType:
     return code.replace(co_firstlineno=1, co_linetable=b"", co_consts=consts)
 
 
-def _find(scope: Mapping[str, Any], names: Path) -> FunctionType | None:
+def _find(scope: Mapping[str, Any], names: Names) -> FunctionType | None:
     found: Any = scope.get(names[0])
     for name in names[1:]:
         found = vars(found).get(name) if isinstance(found, type) else None

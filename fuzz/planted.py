@@ -59,6 +59,8 @@ def load_mutant(path: Path) -> Mutant:
         )
     except KeyError as error:
         raise ValueError(f"{path}: no planted bug, {error} is missing; see fuzz/planted.py") from error
+    if not all(isinstance(text, str) for text in (module, fragment, replacement, source)):
+        raise ValueError(f"{path}: no planted bug, MODULE, FRAGMENT, REPLACEMENT and SOURCE are texts")
     return Mutant(
         path.stem,
         path,

@@ -5,30 +5,36 @@ time, so that they hold as many worlds beside other work as on a quiet machine. 
 ran. One that was not found is *triggered* when some world did something else than it does without it.
 """
 
+import ctypes
 import os
+import signal
 import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from fuzz.child import Task, work
-from fuzz.planted import Mutant
+from fuzz.planted import ROOT, Mutant
 
 TURN_SECONDS = (0.7, 1.5, 3.0, 6.0, 12.0, 30.0, 90.0)
 NUM_DIGESTS = 20
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(["fuzz.ahead"])
+PR_SET_PDEATHSIG = 1
 START_SECONDS = 120.0
 """What a process may take beside its turn before it is given up."""
 MINUTES = (1, 2, 5, 10)
-NOT_PLANTED = "NotPlanted"
+NOT_JUDGED = "NotJudged"
 """The kind of a bug that does not fit its module, or whose process ended without a report."""
 
 
@@ -56,7 +62,7 @@ class Verdict:
         values: dict[str, Any] = {name: getattr(self, name) for name in names}
         values["seconds"] = round(self.seconds, 2)
         values["found_after"] = None if self.found_after is None else round(self.found_after, 1)
-        values |= {"message": self.message} if self.kind == NOT_PLANTED else {}
+        values |= {"message": self.message} if self.kind == NOT_JUDGED else {}
         return values | ({"equivalent": self.equivalent} if self.equivalent else {})
 
 
@@ -96,8 +102,11 @@ def _look_again(seed: int, pair: tuple[Mutant, Verdict]) -> Verdict:
     """Of a bug that lives: whether it shows at all."""
     mutant, verdict = pair
     if verdict.reached:
-        report = run_child([mutant.path], seed=seed, max_runs=0, digests=NUM_DIGESTS)
-        verdict.triggered = report["digests"] != clean_digests(seed)
+        try:
+            report = run_child([mutant.path], seed=seed, max_runs=0, digests=NUM_DIGESTS)
+            verdict.triggered = report["digests"] != clean_digests(seed)
+        except RuntimeError as error:
+            verdict.kind, verdict.message = NOT_JUDGED, str(error)
     return verdict
 
 
@@ -136,9 +145,9 @@ def _turn(seconds: float, budget: Budget, seed: int, pair: tuple[Mutant, Verdict
     try:
         mutant.changed(mutant.module_path.read_text(encoding="utf-8"))
         next_seed = verdict.report.get("next_seed", seed)
-        report = run_child([mutant.path], seed=next_seed, seconds=seconds, wall_seconds=left_seconds)
+        report = run_child([mutant.path], seed=next_seed, seconds=seconds, wall_seconds=left_seconds, is_guided=True)
     except (ValueError, OSError, RuntimeError) as error:  # a bug that cannot be planted is not one that was found
-        verdict.kind, verdict.message = NOT_PLANTED, str(error)
+        verdict.kind, verdict.message = NOT_JUDGED, str(error)
         return verdict
     verdict.runs += report["runs"]
     verdict.seconds += report["cpu_seconds"]
@@ -155,27 +164,45 @@ def _turn(seconds: float, budget: Budget, seed: int, pair: tuple[Mutant, Verdict
 def run_child(mutants: Sequence[Path], **options: Any) -> dict[str, Any]:
     """The report of a process of its own on a `Task` with these bugs. Raises RuntimeError when it does not give one."""
     task = Task(mutants, **options)
+    _start_server()
     reader, writer = FORKS.Pipe(duplex=False)
-    process = FORKS.Process(target=_report, args=(task, writer))
+    process = FORKS.Process(target=_report, args=(task, writer), daemon=True)
     process.start()
     writer.close()
+    report: dict[str, Any] | str = f"no report within {task.wall_seconds + START_SECONDS:.0f} s"
     try:
-        if not reader.poll(task.wall_seconds + START_SECONDS):
+        if reader.poll(task.wall_seconds + START_SECONDS):
+            report = reader.recv()
+    except (EOFError, OSError):
+        report = "its process ended without a report"
+    finally:
+        reader.close()
+        if isinstance(report, str):  # there is nothing more to wait for, and ctrl-C ends it too
             process.kill()
-        report: dict[str, Any] | str = reader.recv()
-    except EOFError:
-        report = "nothing was reported"
-    process.join()
+        process.join()
     if isinstance(report, str):
-        raise RuntimeError(f"{task} ended with {process.exitcode}:\n{report}")
+        raise RuntimeError(f"{' and '.join(path.stem for path in mutants) or 'no bug'}: {report}")
     return report
 
 
+@cache
+def _start_server() -> None:
+    """What processes are forked from; Python 3.11 tells it of no path but this, and it must find our modules."""
+    with patch.dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])):
+        ensure_running()
+
+
 def _report(task: Task, writer: Connection) -> None:
+    """In the process itself: it ends with the one that it was forked from, and so with whoever asked."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked ends it
     try:
-        writer.send(work(task))
-    except Exception:
-        writer.send(traceback.format_exc())
+        with open(os.devnull, "w") as quiet, redirect_stdout(quiet):
+            report: dict[str, Any] | str = work(task)
+    except BaseException:
+        report = traceback.format_exc()
+    with suppress(BrokenPipeError):  # whoever asked is gone
+        writer.send(report)
 
 
 @cache

@@ -114,6 +114,7 @@ class WorldDevice(SimDevice):
         self.history: list[Command] | None = None
         self.accusation: TwinError | None = None
         self._last_fault: FaultKind | None = None
+        self.is_judged_by_world = False  # a check of the world is asked now, not one of the twin
         self.home: Home | None = None
         self.lent: Lent | None = None
         self.journal = Journal()
@@ -256,18 +257,21 @@ class WorldDevice(SimDevice):
             if self.home is None and command.giver:  # a start that captured nothing
                 self._note_home()
             check_unpublished(command, self._shadow)
+        self.is_judged_by_world = True
         if self.swaps is not None and not self.faults.is_spoilt:
             self.swaps.check(command, self._shadow, index, self.card_map)
         if isinstance(command, (Launch, GraphLaunch)) and _begins_window(command):
             self.journal.num_windows += 1
             if self.journal.num_windows > 1 and self.lent is not None:
                 check_block_is_back(self._geometry, self.lent, self._shadow, index, command)
+        self.is_judged_by_world = False
         return None
 
     def _apply(self, command: Command, by: Operation) -> None:
         super()._apply(command, by)
         if not self._is_core:
             return
+        self.is_judged_by_world = True
         if self.pairs is not None:
             self.pairs.note(command, by, self._shadow)
         if self.swaps is not None:
@@ -278,6 +282,7 @@ class WorldDevice(SimDevice):
             self.journal.note_launch(command)
         if isinstance(command, (Map, Unmap, Transfer)) and self.lent is not None:
             self.journal.words.append(self.lent.word(command))
+        self.is_judged_by_world = False
 
     def _copy(self, command: Copy, by: Operation) -> None:
         super()._copy(command, by)

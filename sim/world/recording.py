@@ -26,11 +26,13 @@ from strata.trace.replay import Hooks, Replayed, ReplayStalled, program_names, r
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """`failure`: what the world ended with before its end, None where it held."""
+    """`failure`: what the world ended with before its end, None where it held. `is_of_world`: a check of the world
+    found it while the twin took a command, so that a replay does not see it."""
 
     commands: CommandTrace
     failure: Exception | None
     num_decisions: int
+    is_of_world: bool = False
 
 
 def record_commands(trace: Trace, origin: Mapping[str, Any]) -> Recorded:
@@ -55,6 +57,7 @@ def record_commands(trace: Trace, origin: Mapping[str, Any]) -> Recorded:
     )
     entries: list[Entry] = []
     failure: Exception | None = None
+    driver: Driver | None = None
     try:
         driver = Driver(geometry, keep=entries.append)
         for decision in trace.decisions:
@@ -67,7 +70,8 @@ def record_commands(trace: Trace, origin: Mapping[str, Any]) -> Recorded:
         entries.append(Noted("failure", {"error": type(error).__name__, "message": str(error)}))
     serving = {"geometry": geometry_to_json(geometry)}
     commands = CommandTrace(sizes, plan_places(plan), tuple(entries), serving, origin, trace.note)
-    return Recorded(commands, failure, len(trace.decisions))
+    is_of_world = driver is not None and driver.card.device.is_judged_by_world
+    return Recorded(commands, failure, len(trace.decisions), is_of_world)
 
 
 def replay_plainly(trace: CommandTrace) -> Replayed:

@@ -17,7 +17,7 @@ from fuzz.reach import MARK, Reach, marked
 from fuzz.strength import FORKS, run_child
 
 ALL = load_mutants(MUTANTS) + load_mutants(BLINDS)
-IN_A_FUNCTION, IN_A_CLASS = "reader_skips_wait", "percentage_ignored"
+IN_A_FUNCTION, OF_A_MODULE = "reader_skips_wait", "closing_drains_prompt_only"
 NUM_WORLDS = 12
 SOURCE = '''
 LIMIT = 3
@@ -89,9 +89,6 @@ def test_code_is_exchanged_and_its_mark_called(
     assert reach.is_reached and reach.in_world
     reach.forget()
     assert reach.is_reached and not reach.in_world
-    if "elif" not in fragment and size == 4 and answer is None:
-        sys.modules["box"].Box(1).is_full  # noqa: B018  another branch
-        assert not reach.in_world
 
 
 @pytest.mark.parametrize(
@@ -129,10 +126,38 @@ def test_a_bug_is_the_same_both_ways() -> None:
     reader, writer = FORKS.Pipe(duplex=False)
     process = FORKS.Process(target=_import_again, args=([path], writer))
     process.start()
+    writer.close()
     assert reader.recv() == exchanged["digests"]
     process.join()
-    assert exchanged["digests"] != run_child([], max_runs=0, digests=NUM_WORLDS)["digests"]
-    assert run_child([MUTANTS / f"{IN_A_CLASS}.py"], max_runs=0, digests=1)["digests"]
+    clean = run_child([], max_runs=0, digests=NUM_WORLDS)["digests"]
+    assert exchanged["digests"] != clean
+    assert run_child([MUTANTS / f"{OF_A_MODULE}.py"], max_runs=0, digests=NUM_WORLDS)["digests"] != clean
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_without_a_report_is_said_to(tmp_path: Path) -> None:
+    (tmp_path / "leaves.py").write_text(
+        '"""It leaves."""\nMODULE = "strata.core.serving.prefix"\nSOURCE = "none"\n'
+        'FRAGMENT = "return Session(self.ids[:num_tokens])"\nREPLACEMENT = "__import__(\'os\')._exit(3)"\n'
+    )
+    with pytest.raises(RuntimeError, match="leaves: its process ended without a report"):
+        run_child([tmp_path / "leaves.py"], max_runs=20)
+
+
+def test_a_bug_without_a_reach_is_planted_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = mutant(tmp_path, monkeypatch, "return LIMIT", "return LIMIT + 1")
+    monkeypatch.delattr("builtins." + MARK, raising=False)
+    fuzz.plant.plant([bug])
+    sys.meta_path.pop(0)
+    assert sys.modules["box"].Box.most() == 4
+
+
+def test_the_next_branch_is_another_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug, reach = mutant(tmp_path, monkeypatch, "return True", "return None"), Reach()
+    fuzz.plant.plant([bug])
+    sys.meta_path.pop(0)
+    assert sys.modules["box"].Box(1).is_full is False
+    assert not reach.is_reached
 
 
 def _import_again(paths: Sequence[Path], writer: Connection) -> None:

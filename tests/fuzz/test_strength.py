@@ -63,7 +63,7 @@ def test_a_bug_that_is_none_is_reached_and_never_found(tmp_path: Path) -> None:
     (tmp_path / "stale.py").write_text(f'{head}FRAGMENT = "is nowhere"\nREPLACEMENT = ""\n')
     nothing, stale = measure(load_mutants(tmp_path), seconds=3.0)
     assert (nothing.reached, nothing.triggered, nothing.detected) == (True, False, False)
-    assert (stale.reached, stale.detected, stale.kind) == (False, False, "NotPlanted")
+    assert (stale.reached, stale.detected, stale.kind) == (False, False, "NotJudged")
 
 
 @pytest.mark.slow
@@ -79,8 +79,29 @@ def test_what_cannot_be_planted_and_what_lives_is_said(tmp_path: Path, capsys: p
     told = capsys.readouterr().out
     assert "lives lives: " in told and "reached" in told
     for name in ("no_python", "nowhere", "leaves"):
-        assert f"not planted {name}: " in told
+        assert f"not judged {name}: " in told
     assert "alive: ['lives']" in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("act", "kind"),
+    [
+        ("raise SystemExit(0)", "SystemExit"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("print(1); 1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_bug_that_would_leave_is_found_and_says_nothing_in_between(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], act: str, kind: str
+) -> None:
+    head = (
+        'MODULE = "strata.core.serving.prefix"\nSOURCE = "none"\nFRAGMENT = "return Session(self.ids[:num_tokens])"\n'
+    )
+    (tmp_path / "bug.py").write_text(f"{head}REPLACEMENT = {act!r}\n")
+    assert main(["mutants", "--seconds", "5", "--mutants", str(tmp_path), "--json"]) == 0
+    (found,) = json.loads(capfd.readouterr().out)["mutants"]
+    assert (found["reached"], found["detected"], found["kind"]) == (True, True, kind)
 
 
 @pytest.mark.parametrize("text", ["MODULE = 'x'\n", "MODULE = (\n", "raise SystemExit(0)\n", ""])

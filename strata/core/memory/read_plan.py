@@ -5,8 +5,8 @@
 
 The largest chunk on the grid whose full ring still fits, and no larger than the fresh tokens need. Slots that the
 chosen layout does not need are not lent. The room has no part in that choice (`lending.md` 6). Beside it a chunk that
-streams borrows up to a third less for its ring, which is no smaller for that: what is lent comes back over the link, as
-the block does, and is read over it meanwhile.
+streams borrows up to a third less for its ring, which with the room's slots has as many or one for each missing blob:
+what is lent comes back over the link, as the block does, and is read over it meanwhile.
 """
 
 from bisect import bisect_left

@@ -43,12 +43,12 @@ class Move(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Pipelined:
     """`came`: what each stage has still to take in, None while it awaits something or is idle. `is_leaving`: the reply
-    is over, the client has left, or a command failed. `held`: moves that begin a pass, found to be too early."""
+    is over, the client has left, or a command failed. `early`: moves that begin a pass, found to be too early."""
 
     stages: tuple[State, ...]
     came: Events
     is_leaving: bool = False
-    held: tuple[Move, ...] = ()
+    early: tuple[Move, ...] = ()
 
     @property
     def is_idle(self) -> bool:
@@ -87,24 +87,24 @@ class Pipeline:
                 came[stage] = event
         state = replace(state, came=tuple(came), is_leaving=state.is_leaving or ends)
         given: list[tuple[int, Orders]] = []
-        held = list(state.held)
-        while (move := self._next(state, held)) is not None:
+        early = list(state.early)
+        while (move := self._next(state, early)) is not None:
             at = move.stage
             stages = (*state.stages[:at], move.after, *state.stages[at + 1 :])
             state = replace(state, stages=stages, came=(*state.came[:at], None, *state.came[at + 1 :]))
             given.append((at, move.orders))
-        state = replace(state, held=tuple(move for move in held if move.state is state.stages[move.stage]))
+        state = replace(state, early=tuple(move for move in early if move.state is state.stages[move.stage]))
         return self._agreed(state) if state.is_idle else state, tuple(given)
 
-    def _next(self, state: Pipelined, held: list[Move]) -> Move | None:
+    def _next(self, state: Pipelined, early: list[Move]) -> Move | None:
         """A stage that can go on. What it would do is asked first, once: a step is taken or it has not been."""
         for stage, machine in enumerate(self.machines):
             at, event = state.stages[stage], self._due(state, stage)
             if event is not None:
-                move = next((move for move in held if move.state is at and move.event == event), None)
+                move = next((move for move in early if move.state is at and move.event == event), None)
                 if move is None:
                     move = Move(stage, at, event, *machine.step(at, event))
-                    held.append(move)
+                    early.append(move)
                 if move.after.at.num_passes == at.at.num_passes or self._may_begin(state, stage):
                     return move
         return None
