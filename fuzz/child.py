@@ -108,7 +108,7 @@ def _search(task: Task, deadline: float, reach: Reach) -> dict[str, Any]:
             sweep()
             if failure is not None:
                 report: dict[str, Any] = {"detected": True, "runs": tally.runs + 1, "steps": tally.steps}
-                report |= {"seed": failure.seed, "kind": failure.kind, "message": failure.message}
+                report |= {"next_seed": seed, "seed": failure.seed, "kind": failure.kind, "message": failure.message}
                 return report | ({"trace": _minimized(failure, task.mutants)} if task.is_minimizing else {})
     return {"detected": False, "runs": tally.runs, "steps": tally.steps, "next_seed": seed}
 

@@ -5,6 +5,7 @@ Following lines with a tracer instead makes worlds two and a half times slower.
 
 import ast
 import builtins
+from itertools import takewhile
 from typing import TypeGuard
 
 from fuzz.planted import Mutant
@@ -31,8 +32,11 @@ class Reach:
 def marked(mutant: Mutant, text: str) -> ast.Module:
     """The module of `mutant` with the bug and the mark. `text`: its source without the bug."""
     tree = ast.parse(mutant.changed(text))
-    first = text.count("\n", 0, text.index(mutant.fragment)) + 1
-    line = first + len(mutant.replacement) - len(mutant.replacement.lstrip("\n"))
+    lines = zip(mutant.fragment.splitlines(True), mutant.replacement.splitlines(True), strict=False)
+    num_same = sum(len(line) for line, _ in takewhile(lambda both: both[0] == both[1], lines))  # lines that stay
+    first = text.count("\n", 0, text.index(mutant.fragment) + num_same) + 1
+    changed = mutant.replacement[num_same:]
+    line = first + len(changed) - len(changed.lstrip("\n"))
     block, index = _place(tree, line, gone_from=_function_at(ast.parse(text), first))
     mark = ast.Expr(ast.Call(ast.Name(MARK, ast.Load()), [], []))
     block.insert(index, ast.copy_location(mark, block[index] if index < len(block) else tree))

@@ -69,6 +69,7 @@ def test_a_bug_is_marked_once(planted: Mutant) -> None:
         ("size == self.size]", "size != self.size]", 3, False),
         ("        return False\n", "", 1, None),
         ("            return True\n", "            pass\n", 4, False),
+        ("return True\n        elif self.size == LIMIT:", "return True\n        elif self.size != LIMIT:", -1, True),
     ],
 )
 def test_code_is_exchanged_and_its_mark_called(
