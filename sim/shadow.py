@@ -164,19 +164,11 @@ class Shadow:
     def _plain_reads(self, sides: Sequence[Side], clock: list[int]) -> list[Cell] | None:
         """The cells of what nearly all reads are, at one glance: each of one cell, and nothing in them that a check
         could refuse. None where one is not so: those are checked in full, which says what is wrong, if anything is."""
-        at, num_changes = self._arena.at, self.vram.num_changes
         found: list[Cell] = []
         for side in sides:
-            if isinstance(side, Access):
-                extent, expected = side.extent, side.content
-                cell = at.get(extent.offset_bytes)
-                is_same = cell is not None and cell.end - cell.start == extent.size_bytes
-                if cell is None or not is_same or cell.owner != side.owner or cell.mapped_at != num_changes:
-                    cell = self._cell(side)
-            elif self.host.is_plain_master(side):
+            if isinstance(side, HostExtent) and self.host.is_plain_master(side):
                 continue
-            else:
-                cell, expected = self._cell(side), None
+            cell, expected = self._cell(side), side.content if isinstance(side, Access) else None
             if cell is None or (content := cell.content) is None:
                 return None
             if expected is not None and content.name != expected and content.name is not None:
@@ -189,17 +181,9 @@ class Shadow:
 
     def _plain_writes(self, sides: Sequence[Side], clock: list[int]) -> list[Cell] | None:
         """As `_plain_reads`; nobody has read them through a table."""
-        at, num_changes = self._arena.at, self.vram.num_changes
         found: list[Cell] = []
         for side in sides:
-            if isinstance(side, Access):
-                extent = side.extent
-                cell = at.get(extent.offset_bytes)
-                is_same = cell is not None and cell.end - cell.start == extent.size_bytes
-                if cell is None or not is_same or cell.owner != side.owner or cell.mapped_at != num_changes:
-                    cell = self._cell(side)
-            else:
-                cell = self._cell(side)
+            cell = self._cell(side)
             if cell is None or cell.readers:
                 return None
             write = cell.write

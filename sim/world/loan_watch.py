@@ -34,7 +34,7 @@ class LoanWatch:
 
     def check_lent(self, words: Sequence[str]) -> None:
         """`words`: the acts of the move that is over. Is what the cache gave, if it gave, what the read needs?"""
-        if not words or goes(CACHE) not in words or comes(CACHE) in words:
+        if goes(CACHE) not in words or comes(CACHE) in words:
             return
         geometry = self._card.geometry
         keeps_start = self.due.were_out and geometry.retains_startup

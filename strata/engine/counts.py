@@ -24,6 +24,7 @@ class RunnerCounts:
     were copied to host memory and back. `slab_bytes` of what was lent were scratch; `scratch_classes`: sizes of buffers
     that were used in the region that is not lent. `staged_reads`: of the reads of decode windows, those of blobs that
     were copied to the card for them, which counts as missed; the first `told_reads` of them by windows that are over.
+    `told_hits` and `told_misses`: the card's own counters of expert reads, as seen last.
     """
 
     expert_reads_hit: int = 0
@@ -34,6 +35,8 @@ class RunnerCounts:
     swapped_bytes: int = 0
     staged_reads: int = 0
     told_reads: int = 0
+    told_hits: int = 0
+    told_misses: int = 0
     ring_entries: int = 0
     num_loans: int = 0
     lent_bytes: int = 0
@@ -91,16 +94,19 @@ def with_acts(counts: RunnerCounts, acts: Sequence[Act], *, slab_bytes: int) -> 
 def with_window(
     counts: RunnerCounts, *, hits: int, misses: int, num_drafts: int, num_drafts_accepted: int
 ) -> RunnerCounts:
-    """What a window said of itself; it found staged blobs in slots, but they had crossed the link."""
+    """`hits` and `misses`: the card's own counters behind a window; it found staged blobs in slots, but they had
+    crossed the link."""
     num_staged = counts.staged_reads - counts.told_reads
-    hits, misses = hits - num_staged, misses + num_staged
+    num_hit, num_missed = hits - counts.told_hits - num_staged, misses - counts.told_misses + num_staged
     return replace(
         counts,
         told_reads=counts.staged_reads,
-        expert_reads_hit=counts.expert_reads_hit + hits,
-        expert_reads_missed=counts.expert_reads_missed + misses,
-        window_reads_hit=counts.window_reads_hit + hits,
-        window_reads_missed=counts.window_reads_missed + misses,
+        told_hits=hits,
+        told_misses=misses,
+        expert_reads_hit=counts.expert_reads_hit + num_hit,
+        expert_reads_missed=counts.expert_reads_missed + num_missed,
+        window_reads_hit=counts.window_reads_hit + num_hit,
+        window_reads_missed=counts.window_reads_missed + num_missed,
         num_drafts=counts.num_drafts + num_drafts,
         num_drafts_accepted=counts.num_drafts_accepted + num_drafts_accepted,
     )
@@ -121,6 +127,7 @@ def with_commands(counts: RunnerCounts, commands: Iterable[Command], plan: Plan,
             _count_copies(more, command, plan, is_lent=is_lent)
         elif isinstance(command, Fill) and command.target.extent == plan.verifier.window.result:
             # The card counts its reads from 0 again.
+            more["told_hits"], more["told_misses"] = -counts.told_hits, -counts.told_misses
             more["told_reads"] = counts.staged_reads + more["staged_reads"] - counts.told_reads
     if not any(more.values()) and classes == counts.scratch_classes:
         return counts

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from strata.core.commands import Fill
 from strata.core.errors import DeviceError, DeviceLost
 from strata.core.events import Failed, Reached
 from strata.core.lending.ledger import Ledger
@@ -148,7 +147,6 @@ class Runner:
         self._counts = self._began = RunnerCounts()
         self._read = NO_READ
         self._sampled: tuple[int, ...] = ()
-        self._window_words = (0, 0)  # the card's own counters of expert reads, as seen last
         self._publish()
 
     def start(self) -> dict[str, float]:
@@ -323,11 +321,9 @@ class Runner:
             taken = orders.acts[: self._num_acts]
             self._counts = with_acts(self._counts, taken, slab_bytes=self._read.slab_bytes)
         self._device.submit(orders.commands)
-        result, had_classes = self._recipe.plan.verifier.window.result, self._counts.scratch_classes
+        had_classes = self._counts.scratch_classes
         is_lent = self._state.at.loan is not None
         self._counts = with_commands(self._counts, orders.commands, self._recipe.plan, is_lent=is_lent)
-        if any(isinstance(command, Fill) and command.target.extent == result for command in orders.commands):
-            self._window_words = (0, 0)  # the card counts its expert reads from 0 again
         for size_bytes in sorted(self._counts.scratch_classes - had_classes):
             if size_bytes >= TOLD_SCRATCH_BYTES:
                 log.info("prefill scratch: device 0 takes a new %d MiB buffer", size_bytes // MIB)
@@ -389,12 +385,11 @@ class Runner:
         hits, misses, num_sampled = words[HIT_WORD], words[MISSED_WORD], words[SAMPLED_WORD] if rows > 1 else 1
         self._counts = with_window(
             self._counts,
-            hits=hits - self._window_words[0],
-            misses=misses - self._window_words[1],
+            hits=hits,
+            misses=misses,
             num_drafts=rows - 1,
             num_drafts_accepted=num_sampled - 1,
         )
-        self._window_words = (hits, misses)
         if min(words[:num_sampled]) < 0:  # how a card says it: its programs cannot raise
             raise DeviceError("sample: no token can follow: no finite logit, or NaN")
         return tuple(words[:num_sampled])

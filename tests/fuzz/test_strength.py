@@ -19,6 +19,12 @@ CANARY = "window_does_not_wait_for_back"
 CLOCKS = ("reads_need_no_order", "writes_ignore_readers")
 RUNS_OF_A_BLIND_TWIN, RUNS_IN_LOANS = 15, 40
 RUNS_OF_DRAWN_ORDER = 200
+IN_PREFIX = """
+MODULE = "strata.core.serving.prefix"
+SOURCE = "none"
+FRAGMENT = "return Session(self.ids[:num_tokens])"
+"""
+"""Of a bug of somebody else's, without what stands there instead."""
 
 
 def by_name(name: str) -> Mutant:
@@ -57,10 +63,8 @@ def test_the_canary_goes_red(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 def test_a_bug_that_is_none_is_reached_and_never_found(tmp_path: Path) -> None:
     """A folder of somebody else's: one that changes nothing, one that does not fit."""
-    fragment = 'FRAGMENT = "return Session(self.ids[:num_tokens])"\n'
-    head = 'MODULE = "strata.core.serving.prefix"\nSOURCE = "none"\n'
-    (tmp_path / "nothing.py").write_text(f'{head}{fragment}REPLACEMENT = "return Session(self.ids[0:num_tokens])"\n')
-    (tmp_path / "stale.py").write_text(f'{head}FRAGMENT = "is nowhere"\nREPLACEMENT = ""\n')
+    (tmp_path / "nothing.py").write_text(f'{IN_PREFIX}REPLACEMENT = "return Session(self.ids[0:num_tokens])"\n')
+    (tmp_path / "stale.py").write_text(f'{IN_PREFIX}FRAGMENT = "is nowhere"\nREPLACEMENT = ""\n')
     nothing, stale = measure(load_mutants(tmp_path), seconds=3.0)
     assert (nothing.reached, nothing.triggered, nothing.detected) == (True, False, False)
     assert (stale.reached, stale.detected, stale.kind) == (False, False, "NotJudged")
@@ -68,13 +72,10 @@ def test_a_bug_that_is_none_is_reached_and_never_found(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_cannot_be_planted_and_what_lives_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    head = (
-        'MODULE = "strata.core.serving.prefix"\nSOURCE = "none"\nFRAGMENT = "return Session(self.ids[:num_tokens])"\n'
-    )
-    (tmp_path / "lives.py").write_text(f'{head}REPLACEMENT = "return Session(self.ids[0:num_tokens])"\n')
-    (tmp_path / "no_python.py").write_text(f'{head}REPLACEMENT = "return ("\n')
-    (tmp_path / "nowhere.py").write_text(head.replace("prefix", "nowhere") + 'REPLACEMENT = ""\n')
-    (tmp_path / "leaves.py").write_text(f"{head}REPLACEMENT = \"__import__('os')._exit(3)\"\n")
+    (tmp_path / "lives.py").write_text(f'{IN_PREFIX}REPLACEMENT = "return Session(self.ids[0:num_tokens])"\n')
+    (tmp_path / "no_python.py").write_text(f'{IN_PREFIX}REPLACEMENT = "return ("\n')
+    (tmp_path / "nowhere.py").write_text(IN_PREFIX.replace("prefix", "nowhere") + 'REPLACEMENT = ""\n')
+    (tmp_path / "leaves.py").write_text(f"{IN_PREFIX}REPLACEMENT = \"__import__('os')._exit(3)\"\n")
     assert main(["mutants", "--seconds", "3", "--mutants", str(tmp_path)]) == 1
     told = capsys.readouterr().out
     assert "lives lives: " in told and "reached" in told
@@ -95,10 +96,7 @@ def test_what_cannot_be_planted_and_what_lives_is_said(tmp_path: Path, capsys: p
 def test_a_bug_that_would_leave_is_found_and_says_nothing_in_between(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], act: str, kind: str
 ) -> None:
-    head = (
-        'MODULE = "strata.core.serving.prefix"\nSOURCE = "none"\nFRAGMENT = "return Session(self.ids[:num_tokens])"\n'
-    )
-    (tmp_path / "bug.py").write_text(f"{head}REPLACEMENT = {act!r}\n")
+    (tmp_path / "bug.py").write_text(f"{IN_PREFIX}REPLACEMENT = {act!r}\n")
     assert main(["mutants", "--seconds", "5", "--mutants", str(tmp_path), "--json"]) == 0
     (found,) = json.loads(capfd.readouterr().out)["mutants"]
     assert (found["reached"], found["detected"], found["kind"]) == (True, True, kind)

@@ -68,8 +68,8 @@ class Plan(FixedRegions):
         `has_segments`: the zone's segments are behind the arena while it runs; `has_room`: `with_room` will give it the
         room; `chunk_tokens`: the chunk that all stages agreed on, no larger than this one's own."""
         if self.lendable is None:
-            arena, own_tokens = self.region("prompt"), self.prompt.chunk_tokens
-            prompt = replace(self.prompt, chunk_tokens=chunk_tokens or own_tokens)
+            arena, prompt = self.region("prompt"), self.prompt
+            prompt = replace(prompt, chunk_tokens=chunk_tokens) if chunk_tokens else prompt
             return ReadPlan(prompt, arena, (), Extent(arena.end_bytes, 0), len(prompt.ring))
         options = replace(self.options, chunk_tokens=chunk_tokens) if chunk_tokens else self.options
         behind_bytes = self.behind_bytes if has_segments else 0
